@@ -11,10 +11,10 @@ const MOST_PIECES = 5e3,
   MOST_WORDS = 100; // takes of one request; remarks on a piece
 const MOST_LETTERS = 1e4;
 
-export const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
+const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
 const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
 const isTick = within(0, 2 ** 31 - 1);
-export const isCount = isTick;
+const isCount = isTick;
 const between = (low, high) => (value) => Number.isFinite(value) && value >= low && value <= high;
 const isAbove = (low) => (value) => Number.isFinite(value) && value > low;
 const isList =
@@ -49,7 +49,7 @@ function isPiece(piece) {
 }
 
 // A test for an optional value.
-export const isOptional = (test) => (value) => value === undefined || value === null || test(value);
+const isOptional = (test) => (value) => value === undefined || value === null || test(value);
 const isRegion = (region) =>
   isCount(region?.first) &&
   isCount(region.stop) &&

@@ -1,7 +1,5 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
-import { settingsOf } from "../desk/check.js";
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
-import { LINK, readLink, writeLink } from "../desk/link.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
 import {
   aroundNew,
@@ -357,40 +355,5 @@ export class App {
     desk.step("opening a project", { ...open, listed });
     desk.set(settings);
     this.follow();
-  }
-
-  async link() {
-    const entry = this.desk.current,
-      { bytes, name } = entry.piece.notes.length ? fileOf(entry) : {};
-    const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
-    return writeLink(location.href, source, {
-      model: this.model.name,
-      chosen: this.desk.open.chosen,
-      settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed },
-    });
-  }
-
-  // Open the piece of a link as a further step, so that it can be undone.
-  async openLink(hash) {
-    if (!hash.startsWith(LINK)) return;
-    history.replaceState(null, "", location.pathname + location.search);
-    await this.attempt("", async () => {
-      const { bytes, name, example, model, title, chosen, settings } = await readLink(hash);
-      const entry = (opened) => ({
-        kind: example ? "example" : bytes ? "file" : "nothing",
-        example,
-        file: bytes ?? bytesFrom(opened.file),
-        fileName: name,
-        title: title ?? opened.title,
-        chosen: Math.min(chosen, opened.piece.lines.length - 1),
-        region: null,
-      });
-      const ask = { bytes, name, example, ...(this.models.has(model) && { model }) };
-      const show = await this.#open(ask, entry, "opening a link");
-      return () => {
-        show();
-        this.desk.set(settingsOf(settings, this.desk.settings));
-      };
-    });
   }
 }

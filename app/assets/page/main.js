@@ -120,17 +120,12 @@ function cursors(app, { stage, takes, dock }) {
   return run;
 }
 
-// Open the piece of a link, the last one, or an example.
+// Open the last piece, or an example.
 async function openFirst(app) {
-  const { desk } = app,
-    openLink = () => app.openLink(location.hash);
-  await openLink();
-  addEventListener("hashchange", openLink);
+  const { desk } = app;
   if (desk.current) return app.follow();
-  const { trouble } = app;
   await app.openExample(app.facts.examples[0].name);
   desk.begins(); // not a step to undo
-  if (trouble) app.fail(trouble); // from a broken link
 }
 
 async function start() {

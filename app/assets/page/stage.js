@@ -74,21 +74,6 @@ function readingNotes(roll, notify) {
   return { notices, remarks, show };
 }
 
-function linkButton(app, tell, failed) {
-  return marked("link", "Copy link", async () => {
-    try {
-      const address = await app.link(),
-        copied = navigator.clipboard?.writeText(address) ?? Promise.reject(); // no clipboard without TLS
-      await copied.then(
-        () => tell("Link copied. It opens this piece with these settings."),
-        () => prompt("Copy this link:", address),
-      );
-    } catch (error) {
-      failed(error.message);
-    }
-  });
-}
-
 // The button that switches note editing; `changed` is called after each edit.
 function pencilFor(app, roll, changed) {
   const edit = (piece, label, as) => (app.edit(piece, label, {}, as), changed());
@@ -110,7 +95,7 @@ function pencilFor(app, roll, changed) {
 // The parts of the stage that the cards of takes lack, by name.
 function stageParts(app, card, show) {
   const { desk } = app,
-    { roll, bar, said } = card;
+    { roll, bar } = card;
   const usual = () => {
     if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
     if (app.begins) return "the model chooses whatever is set to Any";
@@ -125,7 +110,6 @@ function stageParts(app, card, show) {
   parts.plan = planView(app, roll, tell);
   parts.read = readingNotes(roll, tell);
   parts.examples = examplesFold(app);
-  parts.link = linkButton(app, tell, said.say);
   parts.zoom = zoomButtons({
     scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
   });
@@ -144,14 +128,14 @@ export function stagePart(app, lanesNow) {
     card = cardParts(app, () => desk.current, options),
     { facts, said, star, rolls, roll, bar, play, menu } = card,
     parts = stageParts(app, card, () => show()),
-    { hint, title, idea, mix, played, pencil, score, plan, read, examples, link, zoom } = parts;
+    { hint, title, idea, mix, played, pencil, score, plan, read, examples, zoom } = parts;
   rolls.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
   const picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
     open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id }),
     hands = make("span", "mg-hands", [star, picker, open]),
     head = make("div", "mg-head", [title, facts, hands]),
-    actions = make("span", "mg-actions", [pencil, menu, link]),
+    actions = make("span", "mg-actions", [pencil, menu]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
     folds = make("div", "mg-folds", [mix, played, read.remarks, examples]);
   const within = [head, said, read.notices, idea, rolls, score.box, plan.row, bar, foot, folds],

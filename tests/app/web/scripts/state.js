@@ -2,7 +2,6 @@
 import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { Desk, interrupted } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
-import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
 import { equal, ok, piece, throws } from "./check.js";
 
 let made = 0;
@@ -220,31 +219,5 @@ export const tests = {
     const { desk, song } = worked(), parent = song.id, heard = desk.put(entry({ parent })), other = desk.put(entry({ parent, piece: piece([], { tracks: 3 }) }));
     remix(desk, song, 0, { mute: true });
     equal([mixOf(desk, heard), mixOf(desk, other)], [[{ mute: true }], []]);
-  },
-  async "a link has the piece and the settings"() {
-    const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, idea: { key: "G minor", parts: ["flute"] }, newSeed: true };
-    const source = { title: "song", name: "song.mid", bytes: new Uint8Array([77, 84, 104, 100, 0, 255]) };
-    const link = await writeLink("http://here/?a=1#old", source, { model: "m", chosen: 2, settings });
-    ok(link.startsWith("http://here/?a=1#desk="));
-    const said = await readLink(new URL(link).hash);
-    equal([said.model, said.chosen, said.title, said.settings.seed, said.settings.bars, said.settings.newSeed], ["m", 2, "song", 7, 3, false]);
-    equal(said.settings.idea, settings.idea);
-    equal(Array.from(said.bytes), Array.from(source.bytes));
-    const broken = await readLink(new URL(link).hash.slice(0, -8)).catch((error) => error.message);
-    ok(/broken/.test(broken), broken);
-  },
-  async "an invalid or huge link is refused"() {
-    const linked = async (said) => {
-      const packed = new Blob([said]).stream().pipeThrough(new CompressionStream("deflate-raw"));
-      const bytes = new Uint8Array(await new Response(packed).arrayBuffer());
-      return `#desk=${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
-    };
-    const told = { model: "m", chosen: 2, title: "song", nothing: true };
-    equal((await readLink(await linked(JSON.stringify(told)))).title, "song");
-    const odd = [{ model: {} }, { title: 7 }, { name: [] }, { example: { a: 1 } }, { file: 3 }, { chosen: "many" }, { chosen: -1 }];
-    for (const more of [...odd.map((one) => JSON.stringify({ ...told, ...one })), "null", "7", JSON.stringify({ ...told, a: "a".repeat(1 << 26) })]) {
-      const said = await readLink(await linked(more)).catch((error) => error.message);
-      ok(/broken/.test(said), more.slice(0, 80));
-    }
   },
 };
