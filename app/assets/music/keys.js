@@ -135,3 +135,12 @@ export function chordSigns(piece) {
   signsOf.set(piece.notes, { chords, signs });
   return signs;
 }
+
+const NAMES = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]; // of stored chords
+
+// Transpose a stored chord by semitones; other text stays as it is.
+export function chordIn(text, steps) {
+  const up = (note) => NAMES[(pitchClass(note) + steps + 12) % 12];
+  const [, root, quality, bass] = /^([A-G][#b]?)_(.*?)(?:\/([A-G][#b]?))?$/.exec(text) ?? [];
+  return root ? `${up(root)}_${quality}${bass ? `/${up(bass)}` : ""}` : text;
+}

@@ -11,7 +11,6 @@ import {
   trimmed,
   without,
 } from "../music/piece.js";
-import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
 import { fileOf } from "./server.js";
@@ -258,13 +257,12 @@ export class App {
   }
 
   // Apply an action to the selected bars of the piece or of a take.
-  bars(id, act, { first, stop }, more) {
+  bars(id, act, { first, stop }) {
     this.clearErrors();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece))
       throw new Error("These are all the bars of the piece; open another piece instead.");
-    const retuned = act === "chord" ? withChord(piece, first, more) : null; // throws on an unknown chord
     if (this.desk.open.current !== id) this.use(id);
     if (act === "rewrite")
       return this.composer.start({ kind: "infill", first: first + 1, last: stop });
@@ -276,7 +274,6 @@ export class App {
       return this.edit(trimmed(piece, stop), "cutting the end", {
         region: regionWithout(region, stop, Infinity),
       });
-    if (retuned) return this.edit(retuned, "setting a chord");
     return this.edit(without(piece, first, stop), "deleting bars", {
       region: regionWithout(region, first, stop),
     });

@@ -83,7 +83,7 @@ function chordLine(app) {
   const line = make("input", "mg-text", "", {
     type: "text",
     id: "mg-chords-line",
-    placeholder: "C | G/B | Am F | C",
+    placeholder: "C | G7 | Am F | C",
     spellcheck: false,
     maxLength: 400,
   });

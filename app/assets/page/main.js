@@ -1,7 +1,6 @@
 // Starts the page: restores the desk, builds the parts, and connects them.
 import { mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
-import { progressionNotice } from "../music/chords.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
@@ -72,11 +71,6 @@ function watchDesk(desk, { stage, controls, takes, show }) {
       else if (!run.ids) controls.show();
     },
     unsaved: () => stage.fail("The browser is out of storage for this project; save it as a file."),
-    settings({ change }) {
-      soon();
-      const told = progressionNotice(change.chords ?? "");
-      if (told) stage.tell(told);
-    },
     step: ({ label }) => (label === "composing" ? show() : soon()),
   };
   desk.watch((what, more) => (acts[what] ?? soon)(more));

@@ -1,5 +1,4 @@
 // The stage: the piece to work on, the notes on its import, and the ways to open one.
-import { chordNotice } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
@@ -51,9 +50,8 @@ function hintLine(usual) {
   return Object.assign(hint, { show, tell });
 }
 
-// The notes on the import: changes above the roll, other remarks in a fold below it. `notify` shows the notice of a chord
-// that was simplified.
-function readingNotes(roll, notify) {
+// The notes on the import: changes above the roll, other remarks in a fold below it.
+function readingNotes(roll) {
   const notices = make("ul", "mg-notices"),
     list = make("ul"),
     remarks = fold("", "mg-remarks", [list]);
@@ -61,8 +59,7 @@ function readingNotes(roll, notify) {
   function show(entry) {
     if (noted === entry) return;
     noted = entry;
-    const { piece, notices: changes = [], remarks: more = [] } = entry ?? {};
-    if (piece && chordNotice(piece)) notify(chordNotice(piece)); // such as C9 set as C7
+    const { notices: changes = [], remarks: more = [] } = entry ?? {};
     passFocus(notices, roll.canvas);
     notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
     notices.hidden = !changes.length;
@@ -95,7 +92,7 @@ function pencilFor(app, roll, changed) {
 // The parts of the stage that the cards of takes lack, by name.
 function stageParts(app, card, show) {
   const { desk } = app,
-    { roll, bar } = card;
+    { roll } = card;
   const usual = () => {
     if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
     if (app.begins) return "the model chooses whatever is set to Any";
@@ -108,7 +105,7 @@ function stageParts(app, card, show) {
   parts.pencil = pencilFor(app, roll, show);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), desk.tell("score")));
   parts.plan = planView(app, roll, tell);
-  parts.read = readingNotes(roll, tell);
+  parts.read = readingNotes(roll);
   parts.examples = examplesFold(app);
   parts.zoom = zoomButtons({
     scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
@@ -117,7 +114,6 @@ function stageParts(app, card, show) {
   Object.assign(roll.acts, {
     choose: (bars) => desk.choose(bars),
     bend: (bars, value) => parts.plan.bend(bars, value),
-    chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
   });
   return parts;
 }

@@ -4,14 +4,14 @@ import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
 import { gutterOf } from "./gutter.js";
-import { paint, placeLanes, rulerOf, topOf } from "./paint.js";
+import { paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
 
 export class Roll {
-  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), chord(bar, at), bend(bars, value), hand (of note_editing.js)
+  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
   constructor(parent, { label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
@@ -147,11 +147,10 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // The part of the roll under a pointer: ruler, chords, plan, or a pitch of a lane.
+  // The part of the roll under a pointer: ruler with chords, plan, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
-    if (y < rulerOf(this)) return { part: "ruler" };
-    if (y < topOf(this)) return { part: "chords" };
+    if (y < topOf(this)) return { part: "ruler" };
     const foot = this.view.clientHeight - laneOf(this);
     if (y > foot) return { part: "plan" };
     this.laid = placeLanes(this.lanes, topOf(this), foot);
