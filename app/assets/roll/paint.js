@@ -1,5 +1,5 @@
 // Paints the visible part of a piano roll on its canvas, so that the length of the piece does not matter.
-import { chordSigns } from "../music/keys.js";
+import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
@@ -161,11 +161,10 @@ function paintBars(on) {
 function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   if (top === ruler) return;
   const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
-  const signs = chordSigns(piece);
   let free = gutter;
-  for (const [place, [tick]] of piece.chords.entries()) {
+  for (const [tick, text] of piece.chords) {
     const at = x(tick),
-      name = signs[place];
+      name = chordSign(text, piece.centre ?? 1);
     if (at > width) break;
     const crossed = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the end of the prompt
     if (!name || crossed || at + 2 < free || tick >= piece.lines.at(-1)) continue;
