@@ -69,7 +69,7 @@ const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, t
 const OPTIONAL = {
   ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
   ...each(isCount, "number", "chosen"),
-  ...each(Number.isFinite, "now", "trainedBars", "made"),
+  ...each(Number.isFinite, "now", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
   likeness: isList(isLikeness, MOST_WORDS),

@@ -62,7 +62,6 @@ export class Roll {
     this.isBlank = entry.kind === "nothing"; // a new idea has no bars to select
     this.piece = piece;
     this.region = entry.region ?? null;
-    this.trainedBars = entry.trainedBars ?? null;
     this.lanes = lanes ?? lanesOf([piece]);
     this.gutter = gutterOf(this);
     this.seen = seen;
@@ -71,20 +70,11 @@ export class Roll {
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
     const words = [
       `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
-      this.longFrom &&
-        `From bar ${this.longFrom} on it is longer than the model was trained on: quality may drop.`,
       form && `Form: ${form}.`,
       "Space plays, the left and right arrows move by bars or select bars with Shift, plus and minus zoom.",
     ];
     this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();
-  }
-
-  // The first bar beyond the length that the model was trained on, from 1; null if there is none.
-  get longFrom() {
-    return this.trainedBars !== null && this.trainedBars < barCount(this.piece)
-      ? Math.floor(this.trainedBars) + 1
-      : null;
   }
 
   get given() {
@@ -228,7 +218,6 @@ export class Roll {
     const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
     end.style.bottom = `${laneOf(this)}px`; // above the plan, which is edited by drags
-    this.sign = null; // the left and right edges of its sign
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)),
       most = barCount(piece);
@@ -237,9 +226,7 @@ export class Roll {
     const sign = end.firstChild,
       x = this.x(piece.lines[bars]);
     sign.textContent = `after bar ${bars}`;
-    const wide = sign.offsetWidth,
-      last = x + wide > this.wide.clientWidth;
-    this.sign = last ? [x - wide, x] : [x, x + wide];
+    const last = x + sign.offsetWidth > this.wide.clientWidth;
     end.style.transform = `translateX(${x}px)`;
     end.classList.toggle("mg-last", last);
   }

@@ -63,17 +63,6 @@ def _column_rows(table: Columns) -> list[list[int]]:
     return np.stack(table.columns, axis=-1).tolist() if len(table) else []
 
 
-def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> float | None:
-    """Return the bar, as a fraction, at which these tokens exceed the trained length; None if they do not."""
-    if not 0 < trained_length < len(ids):
-        return None
-    starts = np.append(language.bars(ids), len(ids))
-    bar = int(np.searchsorted(starts, trained_length, side="right")) - 1
-    if bar < 0:
-        return 0.0
-    return bar + float((trained_length - starts[bar]) / max(1, starts[bar + 1] - starts[bar]))
-
-
 LEAST_BARS = 8  # of new music; quarters of fewer bars are too short for a style
 
 
@@ -183,7 +172,7 @@ class StreamedTakes:
                 {
                     "number": number,
                     "piece": piece_data(take.score, self.bars),
-                    **self._region_facts(take),
+                    "region": self._region_data(self.region.stop),
                 }
                 for number, take in enumerate(takes)
             ],
@@ -248,17 +237,12 @@ class StreamedTakes:
             "likeness": like,
             "seed": self.work.request.seed,
             "provenance": take.provenance,
-            **self._region_facts(take, stop=min(bars, self.region.stop)),
+            "region": self._region_data(min(bars, self.region.stop)),
         }
 
-    def _region_facts(self, take: Take, stop: int | None = None) -> dict[str, Any]:
+    def _region_data(self, stop: int) -> dict[str, Any]:
         tracks = None if self.region.tracks is None else [*self.region.tracks]
-        region = {"first": self.region.first, "stop": stop or self.region.stop, "tracks": tracks}
-        model = self.work.model
-        return {
-            "region": region,
-            "trainedBars": trained_bars(model.language, take.ids, model.trained_length),
-        }
+        return {"first": self.region.first, "stop": stop, "tracks": tracks}
 
     def _cut_at_now(self, score: Score, bars: int) -> tuple[Score, int]:
         """Return the score with its new notes cut at the current position, and that position in ticks.
