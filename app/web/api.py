@@ -15,9 +15,8 @@ from gradio.data_classes import FileData
 
 from app.audio import render_to
 from app.web.actions import PageActions, end_state
-from app.web.composing.opened_files import title_of
+from app.web.composing.opened_files import likeness, title_of
 from app.web.composing.requests import KINDS, request_from, streamed_takes
-from app.web.composing.streamed_takes import likeness
 from app.web.guard import FULL_DISK, Refused, Room, make_room
 from musicgen import playable
 from musicgen.common.processes import FULL

@@ -62,8 +62,6 @@ const isGoal = (goal) =>
 const isGoals = (goals) =>
   Object.keys(goals).length <= MOST_SIGNS &&
   Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
-const isLikeness = (one) =>
-  isText(one?.metric) && isList(isOptional(Number.isFinite), MOST_WORDS)(one.quarters);
 // Tests for the optional attributes of an entry.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const OPTIONAL = {
@@ -72,7 +70,6 @@ const OPTIONAL = {
   ...each(Number.isFinite, "now", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
-  likeness: isList(isLikeness, MOST_WORDS),
   goals: isGoals,
 };
 const hasValidOptions = (entry) =>

@@ -217,7 +217,6 @@ export class App {
       example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars),
       model: this.model.name,
-      likeness: null,
       act: label,
       provenance: editedFrom(before.provenance, region),
       ...more,

@@ -191,7 +191,6 @@ export class Composer {
       ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }),
       kept: kept && !kept.same ? bytes : null,
       region: take.region,
-      likeness: take.likeness,
       now: undefined,
       file: kept?.same ? bytes : bytesFrom(take.midi),
       fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`,

@@ -4,7 +4,6 @@ import { Axis } from "../roll/axis.js";
 import { splitTitle } from "./titles.js";
 import { blindPart } from "../widgets/blind.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
-import { likeness } from "../widgets/likeness.js";
 import { action, alarm, count, icon, make, marked, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
@@ -34,14 +33,12 @@ function takeCard(app, id, axis) {
     { facts, said, star, rolls, roll, bar, play, menu } = parts;
   const jump = icon("seam", "Go to the new part", () => app.play(entryOf(), start())),
     further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
-    drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop"),
-    like = make("div");
+    drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
     foot = make("div", "mg-foot", [play, jump, make("span", "mg-actions", [menu, further])]),
-    within = [head, said, rolls, bar, foot, like],
+    within = [head, said, rolls, bar, foot],
     card = make("article", "mg-card mg-take", within, { ariaLabel: name });
-  let settled = false,
-    liked = null;
+  let settled = false;
 
   function show(lanes) {
     const entry = entryOf(),
@@ -57,7 +54,6 @@ function takeCard(app, id, axis) {
     jump.hidden = !fresh || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill";
-    if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness)));
   }
   return { id, card, show, roll, play };
 }

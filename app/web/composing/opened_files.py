@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.web.composing.streamed_takes import files_of
+from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen.common.workers import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
@@ -186,6 +187,22 @@ def notices(opened: OpenedFile) -> list[str]:
     remarks = [remark for remark in opened.piece.remarks if isinstance(remark, Remark)]
     # Other remarks are details for the fold below the roll.
     return [*shown.values(), *(one for one in remarks if one.about and one.about not in shown)]
+
+
+def likeness(reference: Score, output: Score) -> list[dict[str, Any]]:
+    """Return the similarity of an output to a reference by quarters, one row per metric.
+
+    A value is None if the quarter or the reference has nothing to compare.
+    """
+    if not len(reference.notes):
+        return []
+    style = profiles(reference, ALL)
+    found = [similarities(style, profiles(part, ALL)) for part in quarters(output)]
+    rows = [
+        {"metric": METRICS[metric], "quarters": [part[metric] for part in found]}
+        for metric in style
+    ]
+    return [row for row in rows if any(value is not None for value in row["quarters"])]
 
 
 def made_here(data: bytes) -> dict[str, Any] | None:

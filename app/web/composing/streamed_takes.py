@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
@@ -61,26 +60,6 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
 
 def _column_rows(table: Columns) -> list[list[int]]:
     return np.stack(table.columns, axis=-1).tolist() if len(table) else []
-
-
-LEAST_BARS = 8  # of new music; quarters of fewer bars are too short for a style
-
-
-def likeness(reference: Score, output: Score, bars: int = LEAST_BARS) -> list[dict[str, Any]]:
-    """Return the similarity of an output to a reference, one row per metric, by quarters if it has enough bars.
-
-    A value is None if the quarter or the reference has nothing to compare.
-    """
-    if not len(reference.notes):
-        return []
-    style = profiles(reference, ALL)
-    parts = quarters(output) if bars >= LEAST_BARS else [output]
-    found = [similarities(style, profiles(part, ALL)) for part in parts]
-    rows = [
-        {"metric": METRICS[metric], "quarters": [part[metric] for part in found]}
-        for metric in style
-    ]
-    return [row for row in rows if any(value is not None for value in row["quarters"])]
 
 
 LISTENED_BEATS = 8  # after which the variations to show are chosen
@@ -228,13 +207,9 @@ class StreamedTakes:
             reached = take.score.notes.onset_ticks[new].max(initial=-1)
             lines = bar_lines(take.score, self.bars)
             bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)
-        like = None
-        if self.region.prompt is not None:
-            like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
             "piece": piece_data(take.score, bars),
             "new": int(new.sum()),
-            "likeness": like,
             "seed": self.work.request.seed,
             "provenance": take.provenance,
             "region": self._region_data(min(bars, self.region.stop)),

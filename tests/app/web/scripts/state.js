@@ -167,10 +167,9 @@ export const tests = {
       (_, __, ___, piece) => (piece.meters = [[0, "a", 4]]), (_, __, ___, piece) => (piece.ticksPerBeat = "many"),
       (_, __, ___, piece) => (piece.lines = [0, 2 ** 31 - 1]), (_, __, ___, piece) => (piece.lines = Array.from({ length: 2000 }, (_, bar) => bar * 12000)),
       (_, __, ___, piece) => (piece.tempos = many(2e5, [0, 120])), (_, __, ___, piece) => (piece.ticksPerBeat = 1e-9), (_, __, ___, piece) => (piece.meters = [[0, 4, 2 ** 30]]),
-      ...[{ notices: 7 }, { notices: [null] }, { remarks: "said" }, { remarks: [{}] }, { likeness: 1 }, { likeness: [null] }, { likeness: [{ metric: "a", quarters: ["x"] }] },
+      ...[{ notices: 7 }, { notices: [null] }, { remarks: "said" }, { remarks: [{}] },
         { parent: {} }, { how: [] }, { act: 3 }, { now: [] }, { model: [] }, { fileName: {} },
-        { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }, { region: { first: 2, stop: 2 } }, { title: "a".repeat(1e5) }, { number: 2.5 }, { notices: many(1000, { text: "" }) },
-        { likeness: many(1000, { metric: "a", quarters: [1] }) }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
+        { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }, { region: { first: 2, stop: 2 } }, { title: "a".repeat(1e5) }, { number: 2.5 }, { notices: many(1000, { text: "" }) }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
     ];
     for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /musicgen project file/);
     const take = (entry) => entry.kind === "take";
