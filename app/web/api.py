@@ -99,7 +99,7 @@ class Api:
                     left.set()
         seconds = time.monotonic() - begun
         name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
-        takes = [take for take in streamed.chosen() if len(take.score.notes)]
+        takes = [take for take in streamed.work.takes() if len(take.score.notes)]
         if not takes:
             raise ValueError(
                 "the model wrote no notes; try more bars, another seed or a higher temperature"

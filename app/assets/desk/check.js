@@ -144,7 +144,6 @@ const FITS = {
   chords: isText,
   bars: within(1, 128),
   variations: within(1, 8),
-  dense: within(-1, 1),
   seed: isCount,
   tempo: between(0.1, 10),
   transpose: within(-48, 48),

@@ -11,7 +11,6 @@ const SETTINGS = {
   bars: 16,
   variations: 2,
   ends: false,
-  dense: 0,
   chords: "",
   idea: {},
   seed: 0,

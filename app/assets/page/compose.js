@@ -25,14 +25,13 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
-      { bars, variations, ends, dense, chords, seed } = settings;
+      { bars, variations, ends, chords, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
     return {
       model,
       title: current?.title ?? "",
       bars,
       variations,
-      dense,
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
       chords: lacks.chords ? "" : chords,
@@ -68,7 +67,7 @@ export class Composer {
   // The piece with one take that is neither shown nor kept.
   async sketch(signal) {
     this.reseed();
-    const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
+    const ask = this.ask({ kind: "continue", variations: 1 });
     let last = null;
     for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
     if (!last?.takes[0]?.new)

@@ -41,7 +41,6 @@ class MusicRequest(Request):
     last: int = 1
     parts: tuple[str, ...] = ()  # to accompany the others
     idea: Mapping[str, Any] = field(default_factory=dict)  # for a new piece
-    dense: int = 0  # show the sparsest (−1) or densest (1) of several attempts
 
 
 def request_from(plain: Any) -> MusicRequest:
@@ -76,8 +75,7 @@ def _kind_attributes(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str
     if kind == "continue":
         bars = plain.get("promptBars")
         first = None if bars is None else _whole("promptBars", bars)
-        dense = max(-1, min(1, _whole("dense", plain.get("dense", 0))))
-        return {"kind": kind, "prompt_bars": first, "dense": dense, "idea": idea}
+        return {"kind": kind, "prompt_bars": first, "idea": idea}
     if kind == "infill":
         return {"kind": kind, **{name: _whole(name, plain.get(name)) for name in ("first", "last")}}
     if kind != "accompany":
@@ -195,11 +193,6 @@ def unsupported(language: Language) -> dict[str, str]:
     }
 
 
-# Additional attempts to choose from by density, or because a piece from nothing may lack a voice.
-SPARE = 3
-MOST_TOGETHER = 8
-
-
 def streamed_takes(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
     """Return the takes of a request, ready to be streamed; without a piece, those of a new one."""
     if request.kind == "continue":
@@ -219,10 +212,6 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
         if piece
         else empty_prompt(model.language, request.idea, request.plan)
     )
-    spare = 0
-    if request.dense or (piece is None and model.language.name == "groove"):
-        spare = max(0, min(SPARE, MOST_TOGETHER - request.variations))
-        request = replace(request, variations=request.variations + spare)
     region = Region(
         first=prompt.bars,
         stop=prompt.bars + request.bars,
@@ -231,7 +220,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
         begun=len(model.language.bars(prompt.ids)),
     )
     work = Continuation(model, prompt, request)
-    return StreamedTakes(work, region, bars=region.stop, spare=spare, dense=request.dense)
+    return StreamedTakes(work, region, bars=region.stop)
 
 
 def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:

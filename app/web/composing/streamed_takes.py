@@ -62,9 +62,6 @@ def _column_rows(table: Columns) -> list[list[int]]:
     return np.stack(table.columns, axis=-1).tolist() if len(table) else []
 
 
-LISTENED_BEATS = 8  # after which the variations to show are chosen
-
-
 @dataclass(frozen=True, kw_only=True)
 class Region:
     """The part of a piece that is written: notes that begin in some bars, of all or some tracks."""
@@ -126,23 +123,16 @@ def _is_heard_as(data: bytes, score: Score, language: Language) -> bool:
 
 
 class StreamedTakes:
-    """The views of a request.
+    """The views of a request."""
 
-    With spare variations, those with the most voices, or the densest or sparsest, are shown.
-    """
-
-    def __init__(
-        self, work: MusicGeneration, region: Region, *, bars: int, spare: int = 0, dense: int = 0
-    ) -> None:
-        self.work, self.region, self.bars, self.dense = work, region, bars, dense
-        self._rows: list[int] | None = None if spare else [*range(work.request.variations)]
-        self._shown = work.request.variations - spare
+    def __init__(self, work: MusicGeneration, region: Region, *, bars: int) -> None:
+        self.work, self.region, self.bars = work, region, bars
         self._last: list[dict[str, list[Any]]] = []
         self._now: list[int] = []
 
     def begun(self) -> dict[str, Any]:
         """Return the view before the first note."""
-        takes = self.work.takes()[: self._shown]
+        takes = self.work.takes()
         self._last = [columns(take.score, self.bars) for take in takes]
         self._now = [self._cut_at_now(take.score, 0)[1] for take in takes]
         return {
@@ -162,11 +152,8 @@ class StreamedTakes:
 
         `bars` have begun in every variation since the first sampled token: silent bars are progress, too.
         """
-        chosen = self._chosen(self.work.takes())
-        if chosen is None:
-            return None
         news, changed = [], False
-        for number, take in enumerate(chosen):
+        for number, take in enumerate(self.work.takes()):
             cut, now = self._cut_at_now(take.score, bars)
             grown = columns(cut, self.bars)
             news.append({
@@ -182,7 +169,6 @@ class StreamedTakes:
         self, state: str, seconds: float, files: Callable[[Take, Language], dict[str, Any]]
     ) -> dict[str, Any]:
         """Return the last view: the variations with all their facts, and the `files` of each."""
-        takes = self.chosen()
         return {
             "state": state,
             "seconds": round(seconds, 1),
@@ -192,13 +178,9 @@ class StreamedTakes:
                     **files(take, self.work.model.language),
                     "number": number,
                 }
-                for number, take in enumerate(takes)
+                for number, take in enumerate(self.work.takes())
             ],
         }
-
-    def chosen(self) -> list[Take]:
-        """Return the variations to show, as written so far."""
-        return self._chosen(self.work.takes(), last=True) or []
 
     def _final_facts(self, take: Take, state: str) -> dict[str, Any]:
         new = self.region.is_new(take.score)
@@ -234,26 +216,6 @@ class StreamedTakes:
         clipped = np.maximum(np.minimum(notes.duration_ticks, now - onsets), shortest)
         durations = np.where(new, clipped, notes.duration_ticks)
         return score.replace(notes=notes.replace(duration_ticks=durations)), now
-
-    def _chosen(self, takes: list[Take], *, last: bool = False) -> list[Take] | None:
-        """Return the variations to show; with spare ones, None until they are chosen after two bars."""
-        if self._rows is None:
-            heard = [take.continuation.notes.onset_ticks.max(initial=0) for take in takes]
-            beat = takes[0].continuation.ticks_per_beat
-            if not last and min(heard) < LISTENED_BEATS * beat:
-                return None
-            ranks = [(*self._rank(take), row) for row, take in enumerate(takes)]
-            ranked = [row for *_, row in sorted(ranks)]
-            self._rows = sorted(ranked[: self._shown])
-        return [takes[row] for row in self._rows]
-
-    def _rank(self, take: Take) -> tuple[int, int]:
-        score = take.continuation
-        until = LISTENED_BEATS * score.ticks_per_beat
-        notes = int((score.notes.onset_ticks < until).sum())
-        plays = np.bincount(take.score.notes.track) > 2  # more than a note or two
-        voices = 0 if self.region.first else int(plays.sum())
-        return -voices, -self.dense * notes
 
 
 def _change(before: list[Any], after: list[Any]) -> dict[str, Any]:
