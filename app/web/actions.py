@@ -143,12 +143,9 @@ class PageActions:
         begun = time.monotonic()
         yield streamed.begun()
         with self.at_work(streamed, client, stop) as job:
-            pause, seen, place = FIRST_SECONDS, 0, 0
+            pause, seen = FIRST_SECONDS, 0
             while not job.ended.wait(pause):
                 if job.steps == seen:
-                    if not seen and (now := job.place) != place:
-                        place = now
-                        yield {"state": "running", "place": place, "takes": []}
                     continue
                 seen, since = job.steps, time.monotonic()
                 if (view := streamed.more(job.bars)) is not None:

@@ -87,7 +87,6 @@ export class Composer {
       ask = this.ask(what);
     const run = (this.run = {
       id: newId(),
-      parts: ask.parts,
       begun: performance.now(),
       stopping: new AbortController(),
       ids: null,
@@ -140,7 +139,6 @@ export class Composer {
         now: piece.lines[Math.min(region.first, barCount(piece))],
       };
     });
-    run.place = 0;
     this.app.desk.begin(entries);
     this.app.desk.tell("request", { run });
   }
@@ -150,12 +148,11 @@ export class Composer {
   }
 
   grow(run, view) {
-    run.place = view.place ?? 0;
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
       this.#put({ ...entry, piece: grown(entry.piece, change), now: change.now });
     }
-    if (view.takes.length) this.measure(run, view);
+    this.measure(run, view);
     this.app.desk.tell("request", { run });
   }
 

@@ -69,18 +69,11 @@ const ENDINGS = {
 // The progress or the end of a request in words, and the fraction done. `elsewhere` is added if its takes are not shown.
 function progressOf(run, elsewhere) {
   if (run.state) return [ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "", 1];
-  if (run.place === undefined) return ["Queued…", 0];
-  if (run.place === 1) return ["Next in the queue…", 0];
-  if (run.place) return [`Queued: ${count(run.place - 1, "request")} ahead of yours…`, 0];
-  if (!run.bars) return ["Reading your piece…", 0.001];
+  if (!run.bars) return ["Waiting for the first notes…", 0];
   const time = run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`,
-    what = run.parts ? `${run.parts.join(" and ")}, ` : "",
-    bars = `${what}bar ${run.bar} of ${run.bars}`;
-  // Shorter on a small screen, where the Stop button shows that music is being composed.
-  const short = !elsewhere && matchMedia("(max-width: 1000px)").matches,
-    left = run.left ? ` · ${short ? "" : "about "}${time} left` : "",
-    words = short ? bars[0].toUpperCase() + bars.slice(1) : `Composing ${bars}${elsewhere}`;
-  return [words + left, Math.min(0.999, run.part)];
+    left = run.left ? ` · ${time} left` : "",
+    words = `Composing bar ${run.bar} of ${run.bars}${elsewhere}${left}`;
+  return [words, Math.min(0.999, run.part)];
 }
 
 // The line above the takes: the state and progress of the request, and the tools.

@@ -51,14 +51,13 @@ class RemoteJob(Progress):
     def __init__(self, task: Task, cancelled: Callable[[], bool] = lambda: False) -> None:
         super().__init__(task.order.request.variations)
         self.task, self.cancelled = task, cancelled
-        self.place = 0  # in the queue, from 1; 0 once it runs
         self.cancel_sent = False
 
     def add(self, news: News) -> None:
         """Add a report."""
         for row, new in zip(self.rows, news.rows, strict=False):
             row += new
-        self._bars, self.place = news.bars, news.place
+        self._bars = news.bars
         self.error, self.bound = news.error, news.bound
         if news.ended:
             self.ended.set()
@@ -268,19 +267,9 @@ class News:
     number: int
     rows: list[list[int]]  # new tokens by variation
     bars: int = 0  # complete new bars in every variation that is still being written
-    place: int = 0  # in the queue, from 1; 0 if it runs
     ended: bool = False
     error: Exception | None = None
     bound: Exception | None = None  # why the music ended before its length
-
-
-@dataclass
-class _AtWork:
-    """A running request, and its last reported place in the queue."""
-
-    job: Job
-    model: str
-    place: int = 0
 
 
 class Engines:
@@ -292,7 +281,7 @@ class Engines:
         # By model name, the last used at the end. Idle engines keep the prompts that they read last.
         self._engines: OrderedDict[str, Engine] = OrderedDict()
         self._had: dict[str, float] = {}  # seconds that each busy engine has had
-        self._at_work: dict[int, _AtWork] = {}  # by number
+        self._at_work: dict[int, Job] = {}  # by number
         self._failed: list[News] = []
 
     @property
@@ -318,13 +307,13 @@ class Engines:
         job = Job(engine.model, task.order, is_long, task.owner)
         # A model that was idle does not get its idle time back.
         self._had.setdefault(name, min(self._had.values(), default=0.0))
-        self._at_work[task.number] = _AtWork(job, name)
+        self._at_work[task.number] = job
         engine.add(job)
 
     def leave(self, number: int) -> None:
         """Cancel a request at the next step."""
         if number in self._at_work:
-            self._at_work[number].job.cancelled = lambda: True
+            self._at_work[number].cancelled = lambda: True
 
     def work(self) -> None:
         """Let the engine that has had the least time take a step."""
@@ -344,18 +333,14 @@ class Engines:
     def news(self) -> list[News]:
         """Return the reports since the last call."""
         found, self._failed = self._failed, []
-        for number, one in [*self._at_work.items()]:
-            job = one.job
+        for number, job in [*self._at_work.items()]:
             ended, rows = job.ended.is_set(), job.fresh()
-            place = 0 if ended or job.steps else self._engines[one.model].place(job)
-            if ended or any(rows) or place != one.place:
-                one.place = place
+            if ended or any(rows):
                 found.append(
                     News(
                         number=number,
                         rows=rows,
                         bars=job.bars,
-                        place=place,
                         ended=ended,
                         error=_plain(job.error),
                         bound=_plain(job.bound),
