@@ -6,7 +6,7 @@ import { Player } from "../sound/player.js";
 import { App } from "./app.js";
 import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
-import { applyTheme, headerPart } from "./header.js";
+import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
 import { Server, settingOf } from "./server.js";
@@ -125,7 +125,6 @@ async function openFirst(app) {
 async function start() {
   const root = make("main", "", "", { id: "mg-desk" }),
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  applyTheme();
   document.body.prepend(root);
   const store = new Store(),
     app = await appOf(facts, store),

@@ -36,8 +36,9 @@ export class Roll {
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
-    this.coloured = new MutationObserver(() => this.draw());
-    this.coloured.observe(document.documentElement, { attributeFilter: ["class"] });
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.recolour = () => this.draw();
+    this.scheme.addEventListener("change", this.recolour);
     for (const hand of ["pointerdown", "wheel"])
       this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -49,7 +50,7 @@ export class Roll {
   close() {
     this.leave();
     this.sized.disconnect();
-    this.coloured.disconnect();
+    this.scheme.removeEventListener("change", this.recolour);
   }
 
   // `lanes`: those shared by all rolls, by default the piece's own; `seen`: the bars to show, null for all.
