@@ -18,7 +18,6 @@ const SETTINGS = {
   tempo: 1,
   transpose: 0,
   metronome: false,
-  onlyNew: false,
   wholeTakes: false,
   mix: {},
   more: false,

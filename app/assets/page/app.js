@@ -307,17 +307,14 @@ export class App {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
   }
 
-  // Play a piece from a tick or from the current position; a take not before its first visible bar, or its first new one
-  // with "onlyNew".
+  // Play a piece from a tick or from the current position; a take not before its first visible bar.
   play(entry, at = null) {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
-    const { open, settings } = this.desk,
-      lead = open.takes.includes(entry.id) ? (this.visibleBars(entry)?.first ?? 0) : 0,
-      first = settings.onlyNew && entry.region ? entry.region.first : lead,
-      seam = entry.piece.lines[Math.min(first, barCount(entry.piece))];
-    if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
+    const isTake = this.desk.open.takes.includes(entry.id),
+      lead = entry.piece.lines[(isTake && this.visibleBars(entry)?.first) || 0];
+    if (at !== null || this.player.tick < lead) this.player.seek(Math.max(at ?? 0, lead));
     return this.player.playing ? undefined : this.player.play();
   }
 

@@ -14,7 +14,6 @@ function dial(id, label, usual, [min, max], act, more) {
 
 function playbackOptions(app) {
   const { desk, player } = app;
-  const fresh = icon("seam", "Play only the new part", () => desk.flip("onlyNew"));
   const around = () =>
     app.loop(player.entry.id, player.transport.loop ? null : loopedBars(player.entry));
   const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
@@ -29,14 +28,13 @@ function playbackOptions(app) {
     });
   function show() {
     const { settings } = desk;
-    fresh.ariaPressed = settings.onlyNew;
     clicks.ariaPressed = settings.metronome;
     loop.ariaPressed = Boolean(player.transport.loop);
     loop.disabled = !player.entry?.piece.notes.length;
     tempo.show(Math.round(settings.tempo * 100));
     tune.show(settings.transpose);
   }
-  return Object.assign(make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]), { show });
+  return Object.assign(make("span", "mg-dock-more", [loop, clicks, tempo, tune]), { show });
 }
 
 // The bars that Loop repeats: from the first new bar to the end, or the whole piece.
