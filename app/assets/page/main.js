@@ -76,22 +76,17 @@ function watchDesk(desk, { stage, controls, takes, show }) {
   desk.watch((what, more) => (acts[what] ?? soon)(more));
 }
 
-// Move the cursor with playback, faintly on the rolls of the other takes. Returns a function that starts the animation.
+// Move the cursor with playback. Returns a function that starts the animation.
 function cursors(app, { stage, takes, dock }) {
   const { desk, player, recorder } = app;
   let frame = null,
     shownAt = null;
   const run = () => (frame ??= requestAnimationFrame(move));
-  const isTake = (id) => desk.open.takes.includes(id);
 
   function place({ id, roll, play }, entry, tick) {
-    if (entry?.id === id) {
-      roll.moveCursor(tick, player.playing);
-      return play.show();
-    }
-    const sister = entry && roll.piece && isTake(id) && isTake(entry.id);
-    const at = sister ? (tick / entry.piece.ticksPerBeat) * roll.piece.ticksPerBeat : null;
-    return roll.moveCursor(at, false, true);
+    const isOwn = entry?.id === id;
+    roll.moveCursor(isOwn ? tick : null, player.playing);
+    if (isOwn) play.show();
   }
 
   function move() {

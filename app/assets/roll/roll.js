@@ -31,7 +31,7 @@ export class Roll {
     this.lanes = this.laid = [];
     this.gutter = gutterOf(this); // pixels
     this.bars = 0;
-    this.played = { tick: null, faint: false };
+    this.played = null; // the tick that is heard
     this.leave = axis.join(this);
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
@@ -156,8 +156,8 @@ export class Roll {
     return lane.at(Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step))));
   }
 
-  moveCursor(tick, follow = false, faint = false) {
-    this.played = { tick, faint };
+  moveCursor(tick, follow = false) {
+    this.played = tick;
     if (!this.placeCursor()) return;
     const x = this.x(tick),
       from = this.axis.left + this.gutter,
@@ -168,10 +168,9 @@ export class Roll {
 
   // Place the cursor; returns whether it is visible.
   placeCursor() {
-    const { tick, faint } = this.played;
+    const { played: tick } = this;
     this.cursor.hidden = tick === null || !this.piece || tick < this.begin || tick > this.end;
     if (this.cursor.hidden) return false;
-    this.cursor.classList.toggle("mg-faint", faint);
     this.cursor.style.transform = `translateX(${this.x(tick)}px)`;
     return true;
   }

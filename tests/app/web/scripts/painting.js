@@ -34,10 +34,10 @@ function penOf(painted) {
 
 // A roll on a view of some size; `paintNow` returns what is painted.
 function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) {
-  const painted = [], pen = penOf(painted), cursor = { style: {}, classList: { toggle() {} } };
+  const painted = [], pen = penOf(painted), cursor = { style: {} };
   const roll = Object.assign(Object.create(Roll.prototype), {
     piece: song, lanes: lanesOf([song]), laid: [], axis: Object.assign(new Axis(), { zoom }), gutter: 46, region: null, isPrompt: false, bars: 0, acts: {},
-    view: { clientWidth: width, clientHeight: height, scrollLeft: 0 }, canvas: { getContext: () => pen }, cursor, played: { tick: null }, layout() {}, ...more,
+    view: { clientWidth: width, clientHeight: height, scrollLeft: 0 }, canvas: { getContext: () => pen }, cursor, played: null, layout() {}, ...more,
   });
   roll.axis.join(roll);
   const paintNow = () => dressed((counted) => {
