@@ -7,7 +7,6 @@ import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { asRead } from "../../../../app/assets/music/notation.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Axis } from "../../../../app/assets/roll/axis.js";
-import { onDrag } from "../../../../app/assets/roll/drag.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { dragPrompt } from "../../../../app/assets/roll/prompt.js";
 import { dragRange } from "../../../../app/assets/roll/range.js";
@@ -48,19 +47,6 @@ function longRoll(bars) {
   return roll;
 }
 
-// Frames are drawn when `run` is called.
-function inFrames(act) {
-  const frames = [], before = globalThis.requestAnimationFrame;
-  globalThis.requestAnimationFrame = (one) => frames.push(one);
-  try {
-    return act((most) => {
-      for (let i = 0; i < most && frames.length; i++) frames.shift()();
-    });
-  } finally {
-    globalThis.requestAnimationFrame = before;
-  }
-}
-
 export const tests = {
   "notation has simple durations and one voice per staff"() {
     const beat = 12, drums = { name: "Drums", program: 0, drum: true };
@@ -70,67 +56,18 @@ export const tests = {
     const kit = { ...piece([[0, 1, 36, 80, 0], [6, 1, 38, 80, 0], [24, 1, 36, 80, 0]]), ticksPerBeat: beat, tracks: [drums] };
     equal(rowsOf(asRead(kit)).map((row) => row.slice(0, 2)), [[0, 6], [6, 6], [24, 12]]);
   },
-  "a drag to the edge scrolls, faster with distance, until the end of the piece or of the drag"() {
-    inFrames((run) => {
-      const roll = longRoll(590), seen = [], { hears } = roll.line;
-      onDrag(roll, roll.line, () => ({ move: () => seen.push(roll.view.scrollLeft) }));
-      const left = (places, frames = 10) => {
-        hears.pointerdown({ pointerId: 1, button: 0 });
-        places.forEach((clientX) => hears.pointermove({ clientX }));
-        seen.length -= places.length; // moves of the pointer, not of the edge
-        run(frames);
-        hears.pointerup();
-        run(1);
-        return roll.axis.left;
-      };
-      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // a drag that begins at the edge
-      const slow = left([400, 840]), fast = left([1000]) - slow;
-      ok(slow > 0 && fast > 5 * slow, `${slow} and ${fast}`);
-      equal([seen.length, seen.at(-1)], [20, slow + fast]);
-      equal(left([2000], 9999), 46 + 590 * 4 * 24 - 846);
-      equal([left([0], 9999), left([400, 0], 9999)], [0, 0]);
-    });
-  },
-  "a drag past the edge selects bars, and moves the end of the prompt"() {
-    inFrames((run) => {
-      const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
-      dragRange(roll);
-      roll.canvas.hears.pointerdown(at(300));
-      roll.canvas.hears.pointermove(at(900));
-      const before = roll.range.stop;
-      ok(roll.axis.held);
-      run(9999);
-      roll.canvas.hears.pointerup(at(900));
-      equal([before < 12, roll.range, roll.axis.held], [true, { first: 2, stop: 590 }, false]);
-      roll.axis.to(0);
-      dragPrompt(roll);
-      roll.line.hears.pointerdown(at(300));
-      roll.line.hears.pointermove(at(900));
-      run(9999);
-      equal(roll.bars, 590);
-    });
-  },
-  "a note follows a drag past the edge"() {
-    inFrames((run) => {
-      const roll = longRoll(590), [lane] = roll.laid, clientY = lane.top + (lane.row(60) + 0.5) * lane.step;
-      const at = (clientX) => ({ clientX, clientY, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup" });
-      const hand = new Hand(roll, { edit: (made) => (roll.piece = made) });
-      Object.assign(roll, { acts: { hand }, draw() {} });
-      hand.switch(true);
-      dragRange(roll);
-      const { pointerdown, pointermove, pointerup } = roll.canvas.hears, x = roll.x(1);
-      pointerdown(at(x));
-      pointermove(at(x + 100));
-      pointermove(at(900));
-      run(5);
-      const seen = roll.piece.notes[0];
-      ok(seen > roll.tickAt(at(800)) - 48 && roll.axis.held, `${seen}`);
-      run(9999);
-      pointerup(at(900));
-      const last = roll.piece.lines.at(-1);
-      ok(roll.piece.notes[0] > last - 48 && roll.piece.notes[0] < last, `${roll.piece.notes[0]} of ${last}`);
-      equal([roll.axis.held, roll.range ?? null], [false, null]);
-    });
+  "a drag selects bars, and moves the end of the prompt"() {
+    const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
+    dragRange(roll);
+    roll.canvas.hears.pointerdown(at(300));
+    roll.canvas.hears.pointermove(at(700));
+    ok(roll.axis.held);
+    roll.canvas.hears.pointerup(at(700));
+    equal([roll.range, roll.axis.held], [{ first: 2, stop: 7 }, false]);
+    dragPrompt(roll);
+    roll.line.hears.pointerdown(at(300));
+    roll.line.hears.pointermove(at(900));
+    equal(roll.bars, 9);
   },
   "repeated nudges of the same notes are one step"() {
     const { roll, hand } = handled(piece([0, 3, 6, 9].map((onset) => [onset, 3, 42, 80, 0]))), names = [];
