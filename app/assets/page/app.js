@@ -196,7 +196,7 @@ export class App {
   }
 
   // Show an edited piece on the stage; of one still being written, only the bars so far.
-  edit(made, label, more = {}, as = null) {
+  edit(made, label, more = {}) {
     this.clearErrors();
     const before = interrupted(this.desk.current),
       piece = soFar(this.desk.current, made),
@@ -205,7 +205,7 @@ export class App {
     const entry = {
       ...before,
       id: newId(),
-      parent: this.desk.joins(as) ? before.parent : before.id,
+      parent: before.id,
       kind: "edit",
       made: Date.now(),
       state: "done",
@@ -222,7 +222,7 @@ export class App {
       ...more,
     };
     const playing = this.player.entry?.id === before.id;
-    this.desk.show(entry, label, as);
+    this.desk.show(entry, label);
     if (playing) this.player.update(entry, before.id);
     this.follow();
     return entry;

@@ -73,7 +73,7 @@ function readingNotes(roll) {
 
 // The button that switches note editing; `changed` is called after each edit.
 function pencilFor(app, roll, changed) {
-  const edit = (piece, label, as) => (app.edit(piece, label, {}, as), changed());
+  const edit = (piece, label) => (app.edit(piece, label), changed());
   const touch = (pitch, track) => app.player.touch(pitch, { track });
   const hand = (roll.acts.hand = new Hand(roll, { edit, touch }));
   const turn = () => (pencil.switch(!hand.on), app.desk.tell("drawing")),

@@ -63,18 +63,6 @@ export const tests = {
     app.undo();
     equal([desk.open.takes, stopped], [[], ["run"]]);
   },
-  "nudges merged into one step leave one piece, whose parent is the piece before them"() {
-    const { app, desk } = working(), steps = desk.past.length;
-    for (const onset of [3, 6, 9]) app.edit(piece([[onset, 12, 60, 80, 0]]), "moving notes", {}, "nudge 1");
-    equal([desk.past.length, desk.listed.length, desk.current.parent, desk.current.piece.notes[0]], [steps + 1, 2, "song", 9]);
-    app.edit(piece([[9, 15, 60, 80, 0]]), "changing note lengths", {}, "nudge 2");
-    app.undo();
-    equal(desk.current.piece.notes[0], 9);
-    app.undo();
-    equal([desk.open.current, desk.past.length, desk.needed.size], ["song", steps, 3]);
-    app.redo();
-    equal(desk.current.piece.notes[0], 9);
-  },
   "an edit of a take that is still being written has the bars so far"() {
     const { app, desk, entry } = working(), region = { first: 1, stop: 16, tracks: null };
     desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "opening from the history");

@@ -69,20 +69,6 @@ export const tests = {
     roll.line.hears.pointermove(at(900));
     equal(roll.bars, 9);
   },
-  "repeated nudges of the same notes are one step"() {
-    const { roll, hand } = handled(piece([0, 3, 6, 9].map((onset) => [onset, 3, 42, 80, 0]))), names = [];
-    hand.acts.edit = (made, words, as) => (names.push(as), (roll.piece = made));
-    const nudge = (more = {}) => hand.key({ key: "ArrowRight", ...more }), choose = (some) => (roll.chosenNotes = new Set(some));
-    choose([0, 2]);
-    for (let press = 0; press < 3; press++) nudge(); // their order changes
-    choose([0, 3]);
-    nudge();
-    nudge({ shiftKey: true });
-    nudge();
-    roll.piece = { ...roll.piece }; // as after undo
-    nudge();
-    equal(names.map((name) => names.indexOf(name)), [0, 0, 0, 3, 4, 5, 6]);
-  },
   "a long piece fits the view, and zooming has limits"() {
     const roll = longRoll(590), zoomed = (factor) => (roll.axis.scale(factor, roll), roll.beatWidth), fit = 800 / 2360;
     near(zoomed(null), fit);
