@@ -35,7 +35,6 @@ export class App {
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
     this.underWay = null; // the promise of what is being opened
-    this.sketched = null; // the form of the suggested plan: {of, from, letters}
   }
 
   // Show an error; `place` is "stage" or "takes".

@@ -64,17 +64,6 @@ export class Composer {
     return current?.piece.notes.length ? current : null;
   }
 
-  // The piece with one take that is neither shown nor kept.
-  async sketch(signal) {
-    this.reseed();
-    const ask = this.ask({ kind: "continue", variations: 1 });
-    let last = null;
-    for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
-    if (!last?.takes[0]?.new)
-      throw new Error("The model wrote no notes to take a plan from; try again.");
-    return pieceOf(last.takes[0].piece);
-  }
-
   async start(what) {
     const { app } = this,
       { desk } = app;
