@@ -8,8 +8,7 @@ const FLAG = 18,
   RULER = 20,
   CHORDS = 18;
 const GAP = 4,
-  LABEL = 16,
-  FAR = 5;
+  LABEL = 16;
 const NAMES = [
   ..."ground given-ground shade line line-strong faint rest ink".split(" "),
   ...["density", "register", "loudness"].map((curve) => `plan-${curve}`),
@@ -178,8 +177,7 @@ function paintNotes(on) {
     if (stop < from || !lane) continue;
     const { step } = lane,
       thick = Math.max(2.5, Math.min(step - 0.5, 12)),
-      row = lane.row(notes[i + 2]),
-      far = !lane.drum && !lane.within(notes[i + 2]);
+      row = lane.row(notes[i + 2]);
     const left = x(onset),
       long = lane.drum
         ? Math.max(3.5, Math.min(thick, 9))
@@ -191,10 +189,6 @@ function paintNotes(on) {
       tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)),
       y = lane.top + row * step + (step - tall) / 2;
     pen.globalAlpha = (0.72 + 0.28 * loud) * (roll.muted?.(track) ? 0.35 : 1);
-    if (far) {
-      paintFar(pen, left, row ? lane.bottom : lane.top, row ? -1 : 1);
-      continue;
-    }
     if (long < 6 || tall < 4) pen.fillRect(left, y, long, tall);
     else {
       pen.beginPath();
@@ -209,15 +203,6 @@ function paintNotes(on) {
     }
   }
   pen.globalAlpha = 1;
-}
-
-// Paint a note outside the pitches of its lane as a wedge at the edge.
-function paintFar(pen, left, edge, inwards) {
-  pen.beginPath();
-  pen.moveTo(left, edge + inwards * FAR);
-  pen.lineTo(left + FAR, edge);
-  pen.lineTo(left + 2 * FAR, edge + inwards * FAR);
-  pen.fill();
 }
 
 // Paint a line with a flag at the beginning of the new part.

@@ -199,23 +199,13 @@ export const tests = {
     const lanes = lanesOf([piece([[0, 1, 60, 80, 0], [2, 1, 72, 80, 0]]), piece([[0, 1, 80, 80, 0]])]);
     equal([lanes.length, lanes[0].low <= 60, lanes[0].high >= 80, lanes[0].at(lanes[0].row(70))], [1, true, true, 70]);
   },
-  "outliers do not flatten a lane and are drawn at its edge"() {
-    const calm = piece(Array.from({ length: 24 }, (_, i) => [4 * i, 2, 60 + (i % 12), 80, 0]));
-    const wild = piece(Array.from({ length: 500 }, (_, i) => [i, 2, (7 * i) % 128, 80, 0]));
-    for (const pieces of [[calm, wild, calm], [piece([]), calm, wild, calm]]) {
-      const [lane] = lanesOf(pieces);
-      ok(lane.rows <= 12 + 2 * 12 + 2, `${lane.rows} rows`);
-      equal([lane.row(127), lane.row(0), lane.within(127), lane.within(65)], [0, lane.rows - 1, false, true]);
-    }
-  },
-  "a full drum kit has few rows, and an empty one has rows to draw on"() {
+  "each drum that is played has a row, and an empty kit has rows to draw on"() {
     const drums = { name: "Drums", program: 0, drum: true }, kit = (rows) => ({ ...piece(rows), tracks: [drums] });
-    const wild = kit(Array.from({ length: 47 }, (_, i) => [i, 1, 35 + i, 80, 0]));
-    const [lane] = lanesOf([kit([[0, 1, 36, 80, 0], [3, 1, 38, 80, 0]]), wild]);
-    equal([lane.rows, lane.label(lane.at(lane.rows - 1)), lane.at(lane.row(36))], [15, "Others", 36]);
+    const [lane] = lanesOf([kit([[0, 1, 36, 80, 0], [3, 1, 38, 80, 0]]), kit([[0, 1, 49, 80, 0]])]);
+    equal([lane.rows, lane.label(lane.at(0)), lane.at(lane.row(36))], [3, "Crash", 36]);
     const [empty] = lanesOf([kit([])]);
-    ok([36, 38, 42].every((pitch) => empty.within(pitch)));
-    ok(lanesOf([kit([[0, 1, 36, 80, 0]])], { drawing: true })[0].within(42));
+    ok([36, 38, 42].every((pitch) => empty.row(pitch) >= 0));
+    ok(lanesOf([kit([[0, 1, 36, 80, 0]])], { drawing: true })[0].row(42) >= 0);
   },
   "new bars are shown after one bar, infilled ones with two on each side"() {
     const long = { ...piece([]), lines: Array.from({ length: 17 }, (_, bar) => 48 * bar) }, seen = (first, stop, tracks = null) => aroundNew({ piece: long, region: { first, stop, tracks } });
