@@ -3,7 +3,7 @@
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
-import { gutterOf } from "./gutter.js";
+import { GUTTER } from "./gutter.js";
 import { paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
@@ -29,7 +29,7 @@ export class Roll {
     this.plan = null; // the plan to show: {curve, goals, lines, next, isOpen(bar)}
     this.high = height;
     this.lanes = this.laid = [];
-    this.gutter = gutterOf(this); // pixels
+    this.gutter = GUTTER;
     this.bars = 0;
     this.played = null; // the tick that is heard
     this.leave = axis.join(this);
@@ -64,7 +64,6 @@ export class Roll {
     this.piece = piece;
     this.region = entry.region ?? null;
     this.lanes = lanes ?? lanesOf([piece]);
-    this.gutter = gutterOf(this);
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -1,6 +1,6 @@
 // The painting of a piano roll: nothing covers anything else; and how the view follows playback.
 import { Axis } from "../../../../app/assets/roll/axis.js";
-import { gutterOf } from "../../../../app/assets/roll/gutter.js";
+import { GUTTER } from "../../../../app/assets/roll/gutter.js";
 import { paint } from "../../../../app/assets/roll/paint.js";
 import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
@@ -110,7 +110,7 @@ export const tests = {
     const drums = [36, 38, 42, 46, 49].map((pitch, n) => [12 * n, 6, pitch, 80, 2]);
     for (const height of [250, 400]) {
       const { roll, texts } = rolled({ ...piece([[0, 12, 40, 80, 0], [0, 12, 72, 80, 1], ...drums], { tracks: 3 }), tracks: ["Bass", "Other", "Drums"].map((name) => ({ name, drum: name === "Drums" })) }, { height });
-      roll.gutter = dressed(() => gutterOf(roll));
+      roll.gutter = GUTTER;
       const edge = texts().filter(({ x }) => x < roll.gutter);
       let above = 20;
       for (const { name, top, bottom } of roll.laid) {
