@@ -39,31 +39,8 @@ export class Transport {
       loop = this.loop?.map((tick) => tick * scale);
     this.at = Math.min(this.tick * scale, end);
     this.loop = related && loop?.[1] <= end ? loop : null;
-    if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
     this.#take(piece, frontier);
     if (this.playing) this.#restart(this.at);
-  }
-
-  // Switch without a gap: play out what has been sent, then continue in the other piece. Its notes held at that tick start
-  // at once; those in both pieces continue without a new attack.
-  #change(piece, frontier, scale, keep = true) {
-    const time = Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)),
-      { at } = this,
-      tracks = JSON.stringify(this.piece.tracks);
-    this.sent = Math.min(this.sent * scale, piece.lines.at(-1));
-    this.#take(piece, frontier);
-    const same = keep && scale === 1 && tracks === JSON.stringify(piece.tracks);
-    for (const [key, note] of [...this.active]) {
-      const end = same ? this.#endOf(key) : 0;
-      if (end > this.sent) note.end = end;
-      else this.#off(key, time);
-    }
-    this.anchors = [this.#anchor(this.now(), at), this.#anchor(time, this.sent)];
-    const { notes } = piece,
-      until = firstFrom(notes, this.sent);
-    for (let i = 0; i < until; i += WIDTH)
-      if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum)
-        this.#on(i, time);
   }
 
   // Update a piece that has grown or was edited during playback. The loop is cut to its length, and restarts if playback
@@ -73,14 +50,12 @@ export class Transport {
       waited = this.waiting,
       end = piece.lines.at(-1);
     const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
-    const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
     const around = this.#loopEnd < Infinity;
     if (this.loop)
       this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     if (this.playing && around && this.sent >= this.loop?.[1]) return this.#restart(this.loop[0]);
-    // With new tempos, the tick that is heard and the last one sent are at other seconds.
-    if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
+    if (retimed) return this.#restart(place);
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
     if (waited && (frontier > place + piece.ticksPerBeat || this.#loopEnd <= frontier))
       this.#restart(place);
@@ -170,10 +145,8 @@ export class Transport {
 
   setTranspose(steps) {
     if (steps === this.transpose) return;
-    const at = this.tick;
     this.transpose = steps;
-    if (this.playing && !this.waiting)
-      Object.assign(this, { at }).#change(this.piece, this.frontier, 1, false);
+    if (this.playing && !this.waiting) this.#restart(this.tick);
   }
 
   setLoop(loop) {

@@ -167,21 +167,6 @@ export const tests = {
     run(0.8);
     equal(ons().at(-1)[2], 83);
   },
-  "switching takes leaves no gap, and shared notes sound on"() {
-    const held = (pitch) => piece([[0, 12, 50, 80, 0], [0, 144, 60, 80, 0], [12, 132, pitch, 80, 0]]), { player, run, ons, offs } = rig(held(64));
-    player.play();
-    run(1.2);
-    const before = ons().length;
-    player.load(held(67));
-    run(0.3);
-    equal(ons().slice(before).map((one) => one[2]), [67]);
-    equal(offs().map((one) => one[2]), [50, 64]);
-    near(offs().at(-1)[3], ons().at(-1)[4]);
-    near(player.tick, 36, 1.2);
-    player.setTranspose(2);
-    equal(ons().slice(-2).map((one) => one[2]), [62, 69]);
-    offs().slice(-2).forEach((one) => near(one[3], ons().at(-1)[4]));
-  },
   "a loop carries over to another take, unless that is too short"() {
     const { player, run } = rig(quarters()), fine = { ...quarters(), ticksPerBeat: 24, lines: [0, 96, 192] };
     player.setLoop([24, 48]);
