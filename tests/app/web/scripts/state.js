@@ -174,13 +174,13 @@ export const tests = {
     for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /musicgen project file/);
     const take = (entry) => entry.kind === "take";
     const refused = [
-      [(_, __, ___, piece) => (piece.tracks = many(20000, piece.tracks[0])), /has 20000 tracks in a piece; the page shows at most 64/],
-      [(_, __, ___, piece) => (piece.notes = many(600000, 0)), /has 120000 notes in a piece/], [(_, open) => (open.takes = many(3000, open.takes[0])), /has 3000 takes of one request/],
-      [(found) => (found.entries = found.entries.flatMap((one) => (take(one) ? many(40, one) : [one]))), /has 80 takes of one request/], [(_, open) => (open.listed = many(20000, "a")), /has 20000 pieces/],
-      [(found) => delete found.entries.find(take).region, /has a take whose new part is not marked/], [(_, open, entry) => (open.takes = [entry.id]), /whose new part is not marked/],
-      [(found) => (found.entries.find(take).how = "accompany"), /whose new part is not marked/],
+      (_, __, ___, piece) => (piece.tracks = many(20000, piece.tracks[0])),
+      (_, __, ___, piece) => (piece.notes = many(600000, 0)), (_, open) => (open.takes = many(3000, open.takes[0])),
+      (found) => (found.entries = found.entries.flatMap((one) => (take(one) ? many(40, one) : [one]))), (_, open) => (open.listed = many(20000, "a")),
+      (found) => delete found.entries.find(take).region, (_, open, entry) => (open.takes = [entry.id]),
+      (found) => (found.entries.find(take).how = "accompany"),
     ];
-    for (const [change, words] of refused) throws(() => readDesk(changed(change), "a.musicgen", before), words);
+    for (const change of refused) throws(() => readDesk(changed(change), "a.musicgen", before), /musicgen project file/);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
     for (const idea of [7, null, { parts: "flute" }, { tempo: "fast" }, { key: ["C"] }])
