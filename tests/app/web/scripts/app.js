@@ -32,20 +32,13 @@ function element(name) {
   return one;
 }
 
-// An app that records what shortcuts and dropped files make it do.
+// An app that records what shortcuts make it do.
 function listening() {
   const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
-  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, play: tell("play") }, opening: 0, toggle: App.prototype.toggle };
-  app.openFile = async (file) => ((app.opening += 1), done.push(file), file !== "bad");
+  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, play: tell("play") }, toggle: App.prototype.toggle };
   globalThis.addEventListener = (name, act) => (hears[name] = act);
   shortcuts(app);
   globalThis.addEventListener = before;
-  const { drop } = hears, bare = typeof document === "undefined";
-  hears.drop = (event) => {
-    if (bare) globalThis.document = { body: { classList: { toggle() {} } } };
-    drop(event);
-    if (bare) delete globalThis.document;
-  };
   const key = (name, target, more = {}) => hears.keydown({ key: name, target, preventDefault() {}, ...more });
   return { app, hears, done, key };
 }
@@ -254,13 +247,5 @@ export const tests = {
     for (const more of [{}, { shiftKey: true }]) key("Z", button, { ctrlKey: true, ...more });
     key("y", button, { metaKey: true });
     equal(done.splice(0), ["play", "play song", "undo", "redo", "redo"]);
-  },
-  async "dropped files are opened in turn, up to an unreadable one"() {
-    const { hears, done } = listening(), drop = async (...files) => {
-      hears.drop({ preventDefault() {}, dataTransfer: { types: ["Files"], files } });
-      await new Promise((rested) => setTimeout(rested));
-      return done.splice(0);
-    };
-    equal([await drop("a", "b"), await drop("a", "bad", "b"), await drop(...Array(30).fill("c"))], [["a", "b"], ["a", "bad"], Array(24).fill("c")]);
   },
 };
