@@ -8,7 +8,6 @@ import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
-import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
@@ -16,17 +15,9 @@ const TOLD_SECONDS = 4;
 
 const isBlank = (entry) => entry?.kind === "nothing";
 
-// The title; a long file name is cut before the number of the take.
 function titleLine() {
   const title = make("h2", "", "…");
-  function show(text) {
-    const { song, variation } = splitTitle(text);
-    const parts = { song, comma: variation && ", ", variation };
-    title.replaceChildren(
-      ...Object.entries(parts).map(([kind, said]) => make("span", `mg-${kind}`, said)),
-    );
-    title.title = text;
-  }
+  const show = (text) => (title.textContent = title.title = text);
   return Object.assign(title, { show });
 }
 
