@@ -72,8 +72,6 @@ try:
 except ImportError:  # Windows, where nothing is locked
     fcntl = None
 
-CAN_LOCK = fcntl is not None
-
 
 def open_locked(path: Path, flags: int) -> int | None:
     """Open and lock a file or folder; closing the returned descriptor releases it. None if locks are not supported.
