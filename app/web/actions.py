@@ -63,8 +63,7 @@ class PageActions:
     def open(self, data: bytes, name: str, model: str, client: str = "") -> dict[str, Any]:
         """Return a file as the page shows it, as read in the language of a model."""
         opened = self.reader.open(data, name, self.models.language(model), client)
-        piece, made = opened.piece, made_here(data)
-        shown = notices(opened)
+        piece, shown = opened.piece, notices(opened)
         return {
             "title": piece.name,
             "model": model or self.models.first,
@@ -72,8 +71,7 @@ class PageActions:
             "chosen": piece.bars,
             "notices": [{"text": text} for text in shown],
             "remarks": [remark for remark in piece.remarks if remark not in shown],
-            "made": made,
-            "region": _region(made, piece.bars),
+            "made": made_here(data),
         }
 
     def open_example(self, name: str, model: str) -> dict[str, Any]:
@@ -195,20 +193,3 @@ def end_state(job: RemoteJob, seconds: float) -> str:
     if job.bound is not None:
         return "bound"
     return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
-
-
-def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:
-    """Return the new bars of a file that was written here, from its provenance."""
-    if made is None:
-        return None
-    if (written := _bar_range(made.get("written_bars"))) and written[0] <= bars:
-        return {"first": written[0] - 1, "stop": min(written[1], bars), "tracks": None}
-    if (prompt := _bar_range(made.get("prompt_bars"))) and prompt[1] < bars:
-        return {"first": prompt[1], "stop": bars, "tracks": None}
-    return None
-
-
-def _bar_range(value: Any) -> list[int] | None:
-    """Return a valid pair of the first and the last bar, or None."""
-    fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int for one in value)
-    return value if fits and 1 <= value[0] <= value[1] else None

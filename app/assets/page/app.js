@@ -139,7 +139,6 @@ export class App {
       ...this.blank(more.kind, opened.title),
       ...told,
       piece: pieceOf(opened.piece),
-      chosen: opened.region?.first || opened.chosen,
       provenance: made ?? null,
       seed: made?.seed,
       keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),

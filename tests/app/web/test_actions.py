@@ -154,26 +154,15 @@ def test_views_grow_and_the_last_is_complete(actions: PageActions):
         assert 5 * len(read_midi(file).notes) == len(take["piece"]["notes"])
         assert made_here(file) == take["provenance"]
     again = actions.open(file, "song.mid", MODEL)
-    assert again["region"] == {"first": 2, "stop": 4, "tracks": None}
     assert again["made"]["seed"] == 4
 
 
-def test_provenance_in_files_is_validated(actions: PageActions):
+def test_provenance_in_files_is_validated():
     made = {"chords": [["C:maj"]] * 1000, "seed": 1}
     take = musicgen.load(LATER).continue_(bars=1, idea={"parts": ["piano"]})[0]
     assert made_here(midi(take.score, provenance=made)) == made
     for said in ('{"a": ' + "[" * 11_000 + "}", "{" + '"a":{' * 2000 + "}"):  # without end
         assert made_here(f"\x00musicgen {said}\x00".encode()) is None
-    last = {"first": 15, "stop": 16, "tracks": None}
-    for said, new in (
-        *[({"written_bars": odd, "prompt_bars": odd}, None) for odd in ([5, 2], [True, True], [0, 1], [1], "12")],
-        ({"prompt_bars": [1, 15]}, last),
-        ({"prompt_bars": [1, 16]}, None),
-        ({"written_bars": [16, 20]}, last),
-        ({"written_bars": [17, 18]}, None),
-    ):  # fmt: skip
-        data = midi(read_midi(JAZZ), provenance=said)
-        assert actions.open(data, "a.mid", MODEL)["region"] == new
 
 
 @pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
