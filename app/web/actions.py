@@ -62,8 +62,8 @@ class PageActions:
 
     def open(self, data: bytes, name: str, model: str, client: str = "") -> dict[str, Any]:
         """Return a file as the page shows it, as read in the language of a model."""
-        opened = self.reader.open(data, name, self.models.language(model), client)
-        piece, shown = opened.piece, notices(opened)
+        piece = self.reader.open(data, name, self.models.language(model), client)
+        shown = notices(piece)
         return {
             "title": piece.name,
             "model": model or self.models.first,
@@ -126,7 +126,7 @@ class PageActions:
         model = self.models.find(request.model)
         piece = None
         if data is not None:
-            piece = self.reader.open(data, name, model.language, client=client).piece
+            piece = self.reader.open(data, name, model.language, client=client)
         if piece and request.rest:
             piece = with_leading_rest(piece, request.rest)
         if (

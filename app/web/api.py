@@ -127,7 +127,7 @@ class Api:
     def piece(self, file: Any, model: str, client: str) -> Piece:
         """Return a file as a piece in the language of a model."""
         language = self.actions.models.language(model)
-        return self.actions.reader.open(*self.sent(file), language, client=client).piece
+        return self.actions.reader.open(*self.sent(file), language, client=client)
 
     def sent(self, file: Any) -> tuple[bytes, str]:
         """Return the bytes and the name of an uploaded file."""

@@ -107,7 +107,7 @@ def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
     piano = actions.open(JAZZ, "band.mid", PIANO)
     assert [track["name"] for track in piano["piece"]["tracks"]] == ["Piano"]
     assert piano["piece"]["chords"]
-    assert piano["notices"][0] == {"text": "The drums are left out: this model plays the piano."}
+    assert any("Left out: " in one["text"] for one in piano["notices"])
     for name in EXAMPLES:
         assert actions.open_example(name, MODEL)["chosen"] == 16
 
@@ -127,12 +127,12 @@ def test_a_waltz_keeps_its_metre_if_the_model_supports_it(actions: PageActions):
     ticks = shown["piece"]["ticksPerBeat"]
     assert shown["piece"]["lines"][:4] == [0, 3 * ticks, 6 * ticks, 9 * ticks]
     told = able.open(waltz, "waltz.musicxml", PIANO)["notices"]
-    assert "in 3/4" in told[0]["text"]
+    assert "The meter is 3/4" in told[0]["text"]
     piece = written(able, waltz, model=LATER)[-1]["takes"][0]["piece"]
     assert [piece["lines"][2] - piece["lines"][1], len(piece["lines"])] == [3 * ticks, 4]
     band = write_midi(replace(read_midi(JAZZ), meters=Meters(*np.array([[0], [3], [4]]))))
     opened = actions.open(band, "band.mid", MODEL)
-    assert sum("in 3/4" in one["text"] for one in opened["notices"]) == 1
+    assert sum("3/4" in one["text"] for one in opened["notices"]) == 1
     assert not {one["text"] for one in opened["notices"]} & {*opened["remarks"]}
 
 
