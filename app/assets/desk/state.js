@@ -17,7 +17,6 @@ const SETTINGS = {
   newSeed: true,
   tempo: 1,
   transpose: 0,
-  metronome: false,
   wholeTakes: false,
   mix: {},
   more: false,

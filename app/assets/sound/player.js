@@ -162,10 +162,9 @@ export class Player extends Watched {
   }
 
   // Apply the settings of the desk.
-  adjust({ tempo, transpose, metronome, mix }) {
+  adjust({ tempo, transpose, mix }) {
     this.transport.setTempo(tempo);
     this.transport.setTranspose(transpose);
-    this.transport.metronome = metronome;
     this.transport.setMix(mix);
   }
 

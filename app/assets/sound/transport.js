@@ -2,13 +2,12 @@
 // synthesizer, and `now` returns the time of its clock.
 import { Clock } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
-import { WIDTH, barAt, beatOf, endTick, firstFrom } from "../music/piece.js";
+import { WIDTH, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds for the last note to fade
 const LEAD = 0.04; // seconds before the first note, so that its attack is not cut
 const DRUMS = 9; // channel
 const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
-export const CLICKS = { first: [76, 110], other: [77, 80] };
 
 export const noMix = (track) => ({
   mute: false,
@@ -20,7 +19,7 @@ export const noMix = (track) => ({
 export class Transport {
   constructor({ now, out, changed = () => {} }) {
     Object.assign(this, { now, out, changed });
-    this.playing = this.waiting = this.metronome = false;
+    this.playing = this.waiting = false;
     this.tempo = 1;
     this.transpose = 0;
     this.loop = null; // [from, to] in ticks
@@ -234,7 +233,6 @@ export class Transport {
         end = notes[i] + notes[i + 1];
       if (key && end <= to) this.#off(key, this.#time(anchor, end));
     }
-    if (this.metronome) this.#click(from, to, anchor);
   }
 
   // Start the note at a place in the array, unless it already sounds.
@@ -249,19 +247,6 @@ export class Transport {
     this.out.on(channel, sounding, velocity, time);
     this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
     return key;
-  }
-
-  #click(from, to, anchor) {
-    const { piece } = this,
-      { lines } = piece;
-    for (let bar = barAt(piece, Math.max(0, from)); lines[bar + 1] && lines[bar] < to; bar++) {
-      const end = Math.min(lines[bar + 1], to),
-        beat = beatOf(piece, bar);
-      for (let tick = lines[bar]; tick < end; tick += beat) {
-        const sound = CLICKS[tick === lines[bar] ? "first" : "other"];
-        if (tick >= from) this.out.click(...sound, this.#time(anchor, tick));
-      }
-    }
   }
 
   #off(key, time) {

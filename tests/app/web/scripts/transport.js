@@ -274,20 +274,6 @@ export const tests = {
       ok(later.every((one) => one[4] > clock.now - 2.1), "none is late");
     }
   },
-  "the metronome marks the beats of every metre"() {
-    const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
-    player.play();
-    run(3.5);
-    equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), [76, 77, 77, 76, 77, 77]);
-  },
-  "the metronome counts two beats in 6/8, and halves in 2/2"() {
-    for (const [metre, length, wanted] of [[[6, 8], 36, [76, 77, 76, 77]], [[3, 8], 18, [76, 77, 77, 76, 77, 77]], [[2, 2], 48, [76, 77, 76, 77]], [[3, 4], 36, [76, 77, 77, 76, 77, 77]]]) {
-      const jig = { ...piece([[0, 2 * length, 60, 80, 0]]), lines: [0, length, 2 * length], meters: [[0, ...metre]] }, { player, run, sent } = rig(jig, { metronome: true });
-      player.play();
-      run(5);
-      equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), wanted);
-    }
-  },
   "a played key sounds at once and ends on release, whatever has changed"() {
     const { recorder, heard, key } = playing();
     recorder.useKeys(true);
