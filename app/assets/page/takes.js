@@ -50,7 +50,6 @@ function takeCard(app, id, axis) {
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
-    card.classList.toggle("mg-growing", !over);
     jump.hidden = !fresh || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill";
