@@ -214,12 +214,6 @@ export class Desk extends Watched {
     this.tell("stars", { id });
   }
 
-  // Whether two entries have the same origin, as far as known; takes without one are related within their request.
-  related(one, other) {
-    const nameOf = ({ parent, run, id }) => parent ?? run ?? id;
-    return nameOf(this.root(one)) === nameOf(this.root(other));
-  }
-
   // The origin of an entry, as far as known.
   root(entry) {
     const seen = new Set(); // a damaged project may have cycles

@@ -25,7 +25,6 @@ async function appOf(facts, store) {
   const player = new Player(new URL(facts.assets, document.baseURI).href, {
     soundOf: (entry) => server.made(entry, "sound"),
     failed: (text) => app.fail(text),
-    related: (one, other) => desk.related(one, other),
   });
   const app = new App({ facts, desk, server, player });
   return app;

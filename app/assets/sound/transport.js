@@ -30,14 +30,12 @@ export class Transport {
     this.piece = null;
   }
 
-  // Load another piece; `frontier` is the tick up to which a growing one is known. Playback continues at the same beat, and
-  // a loop carries over if the piece is `related` and long enough.
-  load(piece, frontier = Infinity, related = true) {
-    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat,
-      end = piece.lines.at(-1),
-      loop = this.loop?.map((tick) => tick * scale);
-    this.at = Math.min(this.tick * scale, end);
-    this.loop = related && loop?.[1] <= end ? loop : null;
+  // Load another piece, without the loop; `frontier` is the tick up to which a growing one is known. Playback continues at
+  // the same beat.
+  load(piece, frontier = Infinity) {
+    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat;
+    this.at = Math.min(this.tick * scale, piece.lines.at(-1));
+    this.loop = null;
     this.#take(piece, frontier);
     if (this.playing) this.#restart(this.at);
   }

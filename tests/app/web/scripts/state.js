@@ -108,15 +108,6 @@ export const tests = {
     desk.recall(song.id);
     equal(desk.takes.map((one) => one.id), takes.map((one) => one.id));
   },
-  "entries with the same origin are related"() {
-    const { desk, song, takes } = worked(), edit = desk.put(entry({ parent: takes[0].id, kind: "edit" })), other = desk.put(entry());
-    const from = (parent, run) => desk.put(entry({ parent, kind: "take", run }));
-    const related = [[song, takes[0]], [takes[0], takes[1]], [edit, from(song.id, "r2")], [from("gone", "r3"), from("gone", "r4")], [from(null, "r5"), from(null, "r5")]];
-    equal(related.map(([a, b]) => desk.related(a, b)), [true, true, true, true, true]);
-    equal([song, edit, from("gone", "r6"), from(null, "r7")].map((one) => desk.related(one, other)), [false, false, false, false]);
-    const round = desk.put(entry({ id: "round", parent: "round" }));
-    ok(desk.related(round, round) && !desk.related(round, other));
-  },
   "two hundred takes stay in the history, with all entries of undo"() {
     const { desk, song } = worked();
     for (let i = 0; i < 100; i++) desk.begin([0, 1].map((number) => entry({ parent: song.id, kind: "take", run: `run ${i}`, number })));
