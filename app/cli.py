@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 from app import output
 
-OLD_NAMES = {"infill": "rewrite"}  # still accepted
 DEFAULTS: dict[str, dict[str, Any]] = {"end": {"ends": True}, "harmonise": {"write": []}}
 # Name → module and summary, in the order of the help. A module is imported only when its command is called. It has
 # `add(parser)`, which declares the arguments, `EXAMPLES`, which end the help, and `run(arguments)`.
@@ -180,9 +179,6 @@ def build_parser(called: str = "", kind: str = "") -> Parser:
 
 def _run(arguments: Sequence[str]) -> None:
     called, kind = ([word for word in arguments if not word.startswith("-")] + ["", ""])[:2]
-    if called in OLD_NAMES:
-        at, called = arguments.index(called), OLD_NAMES[called]
-        arguments = [*arguments[:at], called, *arguments[at + 1 :]]
     try:
         parsed = build_parser(called, kind).parse_args(arguments)
     except SystemExit:  # after --help

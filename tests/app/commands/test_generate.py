@@ -68,7 +68,6 @@ def test_each_command_does_its_job(tmp_path, command, refused):
     for name, words, wanted in (
         ("end", ["--bars", 1], {}),
         ("rewrite", ["--range", "2-2"], {"written_bars": [2, 2]}),
-        ("infill", ["--range", "2-2"], {"written_bars": [2, 2]}),  # the old name
         ("harmonise", [], {"written_parts": ["nylon guitar"]}),
         ("accompany", ["--write", "bass", "drums"], {"written_parts": ["bass", "drums"]}),
     ):
@@ -124,8 +123,8 @@ def test_all_failed_files_and_missing_audio_are_reported_at_the_end(tmp_path, co
         ("generate --variations 0", "--variations is 0"),
         ("generate --seed 9223372036854775808", "less than 2**63"),
         ("generate --model untrained:gigantic", "there is no preset 'gigantic'"),
-        ("infill {} --range 98-99", "bars 98 to 99 cannot be filled in a piece that has"),
-        ("infill {} --range 3-2", "--range is '3-2'; it must be a first and a last"),
+        ("rewrite {} --range 98-99", "bars 98 to 99 cannot be filled in a piece that has"),
+        ("rewrite {} --range 3-2", "--range is '3-2'; it must be a first and a last"),
         ("continue {} --tracks violin", "there is no track 'violin'; the score has"),
         ("generate --model untrained:tiny:ensemble --form 'B A'", "names B before A"),
         ("continue {} --end --tokens 9", "--end needs a length in --bars"),
@@ -134,7 +133,7 @@ def test_all_failed_files_and_missing_audio_are_reported_at_the_end(tmp_path, co
 )
 def test_a_wrong_input_is_reported_in_one_line(words: str, sentence: str, tmp_path, refused):
     name, *given = shlex.split(words.format(SONG))
-    model = ["--model", "untrained:tiny:ensemble"] if name == "infill" else UNTRAINED
+    model = ["--model", "untrained:tiny:ensemble"] if name == "rewrite" else UNTRAINED
     assert sentence in refused(name, *model, *given, "-o", tmp_path)
     assert not list(tmp_path.iterdir())
 
