@@ -101,7 +101,7 @@ function stageParts(app, card, show) {
   parts.zoom = zoomButtons({
     scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
   });
-  parts.zoom.append(parts.score.toggle, parts.score.print, parts.plan.toggle);
+  parts.zoom.append(parts.score.toggle, parts.plan.toggle);
   Object.assign(roll.acts, {
     choose: (bars) => desk.choose(bars),
     bend: (bars, value) => parts.plan.bend(bars, value),
