@@ -7,7 +7,6 @@ from pathlib import Path
 
 from app import output
 from app.commands.making_music import (
-    Failure,
     Task,
     add_options,
     continuation_task,
@@ -49,22 +48,26 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     tasks: list[Task] = []
-    failed: list[Failure] = []  # a list, since a file can be given twice
+    unread: list[str] = []
     several = len(arguments.prompts) > 1
     for given in arguments.prompts:
         path = Path(given)
         name = path.name or given  # `.` has an empty name
         try:
             prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
-            tasks.append(continuation_task(request, model, prompt, given, path.stem))
+            tasks.append(continuation_task(request, model, prompt, path.stem))
         except (ValueError, OSError) as error:
             if not several:
                 raise
-            failed.append((given, error))
+            unread.append(f"{given}: {' '.join(str(error).split())}")
         else:
             about = f"{given}: " if several else ""
             output.remark(f"{about}{message}" for message in prompt.remarks)
-    write_all(arguments, *tasks, failed=failed)
+    if unread:
+        raise ValueError(
+            f"{len(unread)} of {len(arguments.prompts)} files cannot be continued: {'; '.join(unread)}"
+        )
+    write_all(arguments, *tasks)
 
 
 def _bars(text: str) -> int | None:

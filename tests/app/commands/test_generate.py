@@ -96,7 +96,7 @@ def test_a_waltz_is_continued_to_its_end_over_given_chords(tmp_path, command):
     assert len(ensemble.bars(ensemble.encode(ensemble.arrange(whole)).ids)) == 9
 
 
-def test_all_failed_files_and_missing_audio_are_reported_at_the_end(tmp_path, command):
+def test_unreadable_files_are_named_before_anything_is_written(tmp_path, command):
     bad, font = tmp_path / "bad.mid", tmp_path / "none.sf2"
     bad.write_text("no music at all")
     font.write_text("no soundfont")
@@ -104,10 +104,9 @@ def test_all_failed_files_and_missing_audio_are_reported_at_the_end(tmp_path, co
     said = command("continue", bad, SONG, bad, SEEDS / "groove.mid", *how, code=2).err
     assert f"{SEEDS / 'groove.mid'}: Left out: Drums.\n" in said
     said = said.splitlines()[-1]
-    assert said.startswith("musicgen: 2 of 4 files cannot be continued: bad.mid is not a MIDI file")
-    assert said.count("bad.mid") == 2
-    assert "; no audio: the renderer could not play this piece with none.sf2" in said
-    assert len([*(tmp_path / "out").glob("*.cont_*.mid")]) == 2
+    assert said.startswith("musicgen: 2 of 4 files cannot be continued: ")
+    assert said.count("bad.mid is not a MIDI file") == 2
+    assert not (tmp_path / "out").exists()
     out, err = command("continue", SONG, SONG, *how, "--json", code=2)
     assert err.splitlines()[-1].startswith("musicgen: the renderer could not play")
     assert all(Path(row["midi"]).is_file() for row in json.loads(out))  # what is written is said
