@@ -50,7 +50,6 @@ class PageActions:
         self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
         self._ahead: RemoteJob | None = None  # the last prompt that was read ahead
-        self._examples: dict[tuple[str, str], dict[str, Any]] = {}  # opened
 
     def warm(self) -> None:
         """Open the first example and write two tokens, so that no visitor waits for imports and weights."""
@@ -76,12 +75,9 @@ class PageActions:
 
     def open_example(self, name: str, model: str) -> dict[str, Any]:
         """Return an opened example with its file."""
-        key = name, model
-        if key not in self._examples:  # every first visit opens one
-            data = example(name)
-            opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
-            self._examples[key] = {**opened, "file": base64.b64encode(data).decode()}
-        return self._examples[key]
+        data = example(name)
+        opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
+        return {**opened, "file": base64.b64encode(data).decode()}
 
     def nothing(self, model: str) -> dict[str, Any]:
         """Return an empty piece for a new idea."""
