@@ -68,15 +68,6 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, **settings})
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore
-        """Accept an optional positional argument after options too, as in `benchmark image --short FOLDER`."""
-        found, left = super().parse_known_args(args, namespace)
-        for action in self._actions:
-            late = action.nargs == "?" and not action.option_strings and left
-            if late and getattr(found, action.dest, None) is None and left[0][:1] != "-":
-                setattr(found, action.dest, self._get_value(action, left.pop(0)))
-        return found, left
-
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
