@@ -17,16 +17,9 @@ import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
 
-// The provenance of an edited piece: the written bars may have moved.
-function editedFrom(made, region) {
-  if (!made) return null;
-  const { prompt_bars: prompt, written_bars: written } = made,
-    bars = {
-      ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
-      ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
-    };
-  return { ...made, edited: true, ...bars };
-}
+// The provenance of an edited piece, whose written bars may have moved.
+const editedFrom = (made) =>
+  made && { ...made, edited: true, prompt_bars: null, written_bars: null };
 
 export class App {
   constructor({ facts, desk, server, player }) {
@@ -199,7 +192,6 @@ export class App {
     const before = interrupted(this.desk.current),
       piece = soFar(this.desk.current, made),
       bars = barCount(piece);
-    const { region = before.region } = more;
     const entry = {
       ...before,
       id: newId(),
@@ -216,7 +208,7 @@ export class App {
       chosen: Math.min(this.desk.open.chosen || bars, bars),
       model: this.model.name,
       act: label,
-      provenance: editedFrom(before.provenance, region),
+      provenance: editedFrom(before.provenance),
       ...more,
     };
     const playing = this.player.entry?.id === before.id;
