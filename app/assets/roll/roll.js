@@ -71,7 +71,7 @@ export class Roll {
     const words = [
       `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
       form && `Form: ${form}.`,
-      "Space plays, the left and right arrows move by bars or select bars with Shift, plus and minus zoom.",
+      "Space plays, the left and right arrows move by bars or select bars with Shift.",
     ];
     this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();
@@ -250,10 +250,6 @@ export class Roll {
     if (this.acts.hand?.key(event)) return event.preventDefault();
     const act = {
       " ": () => this.acts.play?.(),
-      "+": () => this.scale(1.3),
-      "=": () => this.scale(1.3),
-      "-": () => this.scale(1 / 1.3),
-      0: () => this.scale(null),
       ArrowLeft: () => this.step(-1, event),
       ArrowRight: () => this.step(1, event),
       Home: () => this.acts.seek?.(0),
