@@ -11,7 +11,6 @@ const MARGIN = 20; // pixels above a bar that is scrolled to
 const SIZES = { wide: 0.85, small: 0.6 };
 const SMALL = 640; // pixels of width
 const PAUSE = 150; // milliseconds from a change of width to a new layout
-const LONG = 48; // bars; engraving more takes noticeable time, so it is announced
 const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
@@ -118,8 +117,7 @@ export class ScoreView {
 
   // Draw after the announcement has been painted.
   #drawSoon() {
-    const bars = this.#count;
-    this.status.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
+    this.status.textContent = "Engraving…";
     this.soon ??= painted().then(() => {
       this.soon = null;
       this.#draw();
