@@ -27,14 +27,11 @@ export function shortcuts(app) {
       app.toggle();
     }
   });
-  const mark = (over) => document.body.classList.toggle("mg-over", over);
   const withFile = (event) => event.dataTransfer?.types.includes("Files");
-  addEventListener("dragover", (event) => withFile(event) && (event.preventDefault(), mark(true)));
-  addEventListener("dragleave", (event) => event.relatedTarget || mark(false)); // left the window
+  addEventListener("dragover", (event) => withFile(event) && event.preventDefault());
   addEventListener("drop", (event) => {
     if (!withFile(event)) return;
     event.preventDefault();
-    mark(false);
     app.openFile(event.dataTransfer.files[0]);
   });
 }
