@@ -42,7 +42,7 @@ class MusicRequest(Request):
 # The same as plain values.
 Kind = Literal["continue", "infill", "accompany"]
 Whole = Annotated[int, Field(strict=True)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Number = Whole | Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(max_length=40, strip_whitespace=True)]
 Names = Annotated[list[Name], Field(max_length=32)]  # a language limits how many parts it can write
 Curve = Literal["density", "register", "loudness"]
@@ -70,7 +70,7 @@ class _Plain(BaseModel):
     idea: _Idea | None = None
     bars: Annotated[Whole, Field(ge=1, le=MOST_BARS)]
     variations: Annotated[Whole, Field(ge=1, le=MOST_VARIATIONS)]
-    sampling: dict[str, Whole | Number]
+    sampling: dict[str, Number]
     ends: bool = False
     chords: Annotated[str, Field(max_length=2000)] = ""
     plan: dict[Curve, Values] | None = None
@@ -83,9 +83,9 @@ def request_from(plain: Any) -> MusicRequest:
     try:
         asked = _Plain.model_validate(plain)
     except ValidationError as error:
-        first = error.errors()[0]
-        said = first["msg"]
-        raise ValueError(f"{first['loc'][0]}: {said[0].lower()}{said[1:]}") from None
+        last = error.errors()[-1]  # of a number, after "not an integer"
+        said = last["msg"]
+        raise ValueError(f"{last['loc'][0]}: {said[0].lower()}{said[1:]}") from None
     if asked.kind == "accompany" and not asked.parts:
         raise ValueError("parts must be a list of the parts to write")
     idea = {name: value for name, value in asked.idea or () if value}
