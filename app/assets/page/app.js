@@ -297,15 +297,15 @@ export class App {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
   }
 
-  // Play a piece from a tick or from the current position; a take not before its first visible bar.
-  play(entry, at = null) {
-    const same = this.player.entry?.id === entry.id;
-    if (same && at === null && this.player.playing) return this.player.pause();
-    this.player.load(entry, { at });
+  // Play a piece from the current position; a take not before its first visible bar.
+  play(entry) {
+    const { player } = this;
+    if (player.entry?.id === entry.id && player.playing) return player.pause();
+    player.load(entry);
     const isTake = this.desk.open.takes.includes(entry.id),
       lead = entry.piece.lines[(isTake && this.visibleBars(entry)?.first) || 0];
-    if (at !== null || this.player.tick < lead) this.player.seek(Math.max(at ?? 0, lead));
-    return this.player.playing ? undefined : this.player.play();
+    if (player.tick < lead) player.seek(lead);
+    return player.playing ? undefined : player.play();
   }
 
   // Toggle playback of the loaded piece, or of the one on the stage.

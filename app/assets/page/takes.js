@@ -31,11 +31,10 @@ function takeCard(app, id, axis) {
   const label = `Piano roll of take ${number + 1}`,
     parts = cardParts(app, entryOf, { label, height: "178px", axis }),
     { facts, said, star, rolls, roll, bar, play, menu } = parts;
-  const jump = icon("seam", "Go to the new part", () => app.play(entryOf(), start())),
-    further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
+  const further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
-    foot = make("div", "mg-foot", [play, jump, make("span", "mg-actions", [menu, further])]),
+    foot = make("div", "mg-foot", [play, make("span", "mg-actions", [menu, further])]),
     within = [head, said, rolls, bar, foot],
     card = make("article", "mg-card mg-take", within, { ariaLabel: name });
   let settled = false;
@@ -50,7 +49,6 @@ function takeCard(app, id, axis) {
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
-    jump.hidden = !fresh || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill";
   }

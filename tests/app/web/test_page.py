@@ -108,7 +108,7 @@ def test_stop(page: Page):
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 96 * 20")
     expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(page.locator(".mg-status")).to_contain_text(re.compile(r"Composing bar \d+ of 128"))
-    page.locator(".mg-take").first.get_by_label("Go to the new part").click()
+    page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 96 * 17")
     assert page.evaluate("musicgen.desk.takes[0].state") == "running"
     page.keyboard.press(" ")

@@ -153,14 +153,14 @@ export const tests = {
   "a take is played from its first visible bar, and its bars can be looped"() {
     const { app, desk, player, entry } = working(), region = { first: 2, stop: 4, tracks: null };
     desk.begin([entry("take", { kind: "take", how: "continue", parent: "song", region, run: "run", number: 0 })]);
-    const take = desk.entries.get("take"), from = (more, at) => {
+    const take = desk.entries.get("take"), from = (more) => {
       Object.assign(player, { playing: false, tick: 0 });
       desk.set(more);
-      app.play(take, at);
+      app.play(take);
       return [player.entry.id, player.playing, player.tick];
     };
-    equal([from({ wholeTakes: false }), from({ wholeTakes: true }), from({}, 100)],
-      [["take", true, 48], ["take", true, 0], ["take", true, 100]]);
+    equal([from({ wholeTakes: false }), from({ wholeTakes: true })],
+      [["take", true, 48], ["take", true, 0]]);
     app.loop("take", { first: 1, stop: 9 });
     equal(player.round, [48, 192]);
   },
