@@ -36,7 +36,7 @@ function flaggedBar({ isPrompt, region, piece }) {
 }
 
 // Heights above the notes: the flag and the ruler, then with the chords.
-export const rulerOf = (roll) =>
+const rulerOf = (roll) =>
   ((roll.isPrompt && roll.bars) || flaggedBar(roll) !== null ? FLAG : 0) + RULER;
 export const topOf = (roll, { piece } = roll) =>
   rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
