@@ -76,12 +76,13 @@ def tracks_of(words: list[str] | None, language: str) -> Any:
         return words
     from tokenization.groove.spelling import PARTS
 
-    named = dict(word.partition("=")[::2] for word in words)
+    parts = (word.partition("=") for word in words)
+    named = {role: tracks.split(",") for role, _, tracks in parts}
     if not {*named} <= {*PARTS} or len(named) != len(words):
         raise ValueError(
             f"--tracks {' '.join(words)} is not possible in groove: use bass=…, drums=… and other=…, each at most once"
         )
-    return {role: tracks.split(",") for role, tracks in named.items()}
+    return named
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -77,7 +77,7 @@ class _Plain(BaseModel):
 
 
 def request_from(plain: Any) -> MusicRequest:
-    """Return the validated request of the page or of a program; error messages repeat none of its values."""
+    """Return the validated request of the page or of a program."""
     if not isinstance(plain, Mapping):
         raise ValueError("the request is not an object with names and values")
     try:
@@ -89,7 +89,8 @@ def request_from(plain: Any) -> MusicRequest:
     if asked.kind == "accompany" and not asked.parts:
         raise ValueError("parts must be a list of the parts to write")
     idea = {name: value for name, value in asked.idea or () if value}
-    form = {"form": name} if (name := idea.pop("form", "")) else {}
+    plan: dict[str, Any] = {"form": form} if (form := idea.pop("form", "")) else {}
+    plan.update((asked.plan or {}).items())
     seed, sampling = _sampling_from(asked.sampling)
     return MusicRequest(
         kind=asked.kind,
@@ -107,7 +108,7 @@ def request_from(plain: Any) -> MusicRequest:
         sampling=sampling,
         ends=asked.ends,
         chords=read_chords(line) if (line := asked.chords.strip()) else None,
-        plan={**form, **(asked.plan or {})} or None,
+        plan=plan or None,
     )
 
 
