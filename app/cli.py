@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 from app import output
 
-OLD_NAMES = {"infill": "rewrite"}  # still accepted
 DEFAULTS: dict[str, dict[str, Any]] = {"end": {"ends": True}, "harmonise": {"write": []}}
 # Name → module and summary, in the order of the help. A module is imported only when its command is called. It has
 # `add(parser)`, which declares the arguments, `EXAMPLES`, which end the help, and `run(arguments)`.
@@ -68,15 +67,6 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, **settings})
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore
-        """Accept an optional positional argument after options too, as in `benchmark image --short FOLDER`."""
-        found, left = super().parse_known_args(args, namespace)
-        for action in self._actions:
-            late = action.nargs == "?" and not action.option_strings and left
-            if late and getattr(found, action.dest, None) is None and left[0][:1] != "-":
-                setattr(found, action.dest, self._get_value(action, left.pop(0)))
-        return found, left
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -180,9 +170,6 @@ def build_parser(called: str = "", kind: str = "") -> Parser:
 
 def _run(arguments: Sequence[str]) -> None:
     called, kind = ([word for word in arguments if not word.startswith("-")] + ["", ""])[:2]
-    if called in OLD_NAMES:
-        at, called = arguments.index(called), OLD_NAMES[called]
-        arguments = [*arguments[:at], called, *arguments[at + 1 :]]
     try:
         parsed = build_parser(called, kind).parse_args(arguments)
     except SystemExit:  # after --help

@@ -66,8 +66,7 @@ def add_tracks(parser: argparse.ArgumentParser) -> None:
     """Declare --tracks."""
     parser.add_argument(
         "--tracks", nargs="+", metavar="TRACK",
-        help="tracks to use, by name or number; in groove, bass, drums and other in this order, "
-        "or as bass=… drums=… other=… (- for none; default: detected)",
+        help="tracks to use, by name or number; in groove as bass=… drums=… other=… (default: detected)",
     )  # fmt: skip
 
 
@@ -76,25 +75,14 @@ def tracks_of(words: list[str] | None, language: str) -> Any:
     if words is None or language != "groove":
         return words
     from tokenization.groove.spelling import PARTS
-    from tokenization.wording import counted
 
-    if all("=" in word for word in words):
-        named = dict(word.split("=", 1) for word in words)
-        if not {*named} <= {*PARTS} or len(named) != len(words):
-            raise ValueError(
-                f"--tracks {' '.join(words)} is not possible: use each of {', '.join(PARTS)} at most once"
-            )
-        return {role: _choice(tracks) for role, tracks in named.items()}
-    if len(words) != len(PARTS):
+    parts = (word.partition("=") for word in words)
+    named = {role: tracks.split(",") for role, _, tracks in parts}
+    if not {*named} <= {*PARTS} or len(named) != len(words):
         raise ValueError(
-            f"--tracks has {counted(len(words), 'track')}; groove needs bass, drums and other, in this order, "
-            "or some of them as bass=… drums=… other=…"
+            f"--tracks {' '.join(words)} is not possible in groove: use bass=…, drums=… and other=…, each at most once"
         )
-    return [_choice(word) for word in words]
-
-
-def _choice(word: str) -> list[str] | None:
-    return None if word in ("-", "") else word.split(",")
+    return named
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -150,18 +150,6 @@ def _takes(work: Continuation, rest: int) -> Iterator[Notes]:
         yield new.replace(duration_ticks=np.minimum(new.duration_ticks, LAST - new.onset_ticks))
 
 
-def numbered(folder: Path, name: str, count: int) -> list[Path]:
-    """Return the next free paths NAME_01.json … in a folder, which is created if needed."""
-    make_folder(folder, "give another one")
-    taken = [
-        int(path.stem[len(name) + 1 :])
-        for path in folder.glob(f"{name}_*.json")
-        if path.stem[len(name) + 1 :].isdecimal()
-    ]
-    first = max(taken, default=0) + 1
-    return [folder / f"{name}_{number:02}.json" for number in range(first, first + count)]
-
-
 def prompts_in(folder: Path) -> list[Path]:
     """Return the subfolders that have a prompt."""
     return sorted(path.parent for path in folder.glob(f"*/{PROMPT}.json"))

@@ -122,7 +122,7 @@ def test_dependencies_are_those_that_are_used():
     foreign = tops - set(FLOORS) - sys.stdlib_module_names
     providers = packages_distributions()
     used = {canonicalize_name(providers[name][0]) for name in foreign if name in providers}
-    with_gradio = {"anyio", "fastapi", "orjson", "starlette"}
+    with_gradio = {"anyio", "fastapi", "orjson", "pydantic", "starlette"}
     optional = {"pytorch-fast-transformers", "distributed", "muspy"}
     with_jinja = {"markupsafe"}
     assert used - declared - optional == with_gradio | with_jinja

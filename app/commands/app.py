@@ -9,6 +9,7 @@ import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from app import output
 from app.web.guard import LOOPBACK, Names
@@ -74,17 +75,16 @@ def _serve(arguments: argparse.Namespace) -> None:
     if port is not None and not process.free(host, port):
         raise ValueError(f"port {port} of {host} is taken or not permitted; choose another --port")
     process.keep_memory_flat()
-    process.delete_left_behind()
-    folder, composer = process.ServerFolder(), Composer()
-    names = Names(host, arguments.known_as)
+    folder = TemporaryDirectory(prefix="musicgen-app-", ignore_cleanup_errors=True)
+    composer, names = Composer(), Names(host, arguments.known_as)
     try:
         composer.start()  # in parallel with the import of gradio and the building of the page
-        process.keep_gradio_local(folder.path, host)
+        process.keep_gradio_local(Path(folder.name), host)
         from app.web.launch import open_page
 
         actions, address, public = open_page(
             composer,
-            folder.path / "gradio",
+            Path(folder.name) / "gradio",
             model=arguments.model,
             host=host,
             port=port,
@@ -106,15 +106,18 @@ def _serve(arguments: argparse.Namespace) -> None:
         output.remark(remarks)
         threading.Thread(target=actions.warm, daemon=True).start()
         threading.Event().wait()
+    except KeyboardInterrupt:
+        for stream in (sys.stdout, sys.stderr):  # the work of other threads fails now
+            output.drop(stream)
+        raise
     finally:
-        process.silence_other_threads()
         composer.close()
         if share:
             from gradio.tunneling import CURRENT_TUNNELS
 
             for tunnel in CURRENT_TUNNELS:
                 tunnel.kill()
-        folder.close()
+        folder.cleanup()
 
 
 def warnings(host: str, share: bool) -> list[str]:

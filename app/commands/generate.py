@@ -47,4 +47,4 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model, arguments.device)
     prompt = empty_prompt(model.language, given_values(arguments, IDEA), request.plan)
     stem = model.name.replace(":", "-")
-    write_all(arguments, continuation_task(request, model, prompt, stem, stem))
+    write_all(arguments, continuation_task(request, model, prompt, stem))

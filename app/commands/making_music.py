@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 MOST_DIGITS = 6  # of a number in a file name; longer ones are ignored
 LONGEST_NAME_BYTES = 200  # of 255 in a file name; leaves room for `.prompt_cont_12.musicxml`
 MOST_VARIATIONS = 1000  # each keeps its state in memory
-Failure = tuple[str, Exception]  # the name of a file in messages, and its error
 # Control characters and line separators, which a downloaded file can have in its name, and path separators.
 UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
@@ -226,23 +225,19 @@ def file_stem(name: str) -> str:
 class Task:
     """Music to generate, and the files to write it to."""
 
-    name: str  # in messages
     work: MusicGeneration
     bars: int | None  # of each take; None if the length is given in tokens
     stems: Mapping[str, str]  # prefix of a file's name → the attribute of a take that it holds
     counts: str = "continuation"  # a take is written if this score of it has notes
 
 
-def continuation_task(
-    request: Request, model: Playable, prompt: Prompt, name: str, stem: str
-) -> Task:
+def continuation_task(request: Request, model: Playable, prompt: Prompt, stem: str) -> Task:
     """Return the task that continues a prompt."""
     from musicgen.continuation import Continuation
 
     stem = file_stem(stem)
     whole = {f"{stem}.prompt_cont_": "score"} if prompt.bars else {}
     return Task(
-        name=name,
         work=Continuation(model, prompt, request),
         bars=None if request.tokens else request.bars,
         stems={**whole, f"{stem}.cont_": "continuation"},
@@ -265,41 +260,23 @@ def write_completed(
     name = work.piece.name
     output.remark(work.piece.remarks)
     stems = {f"{file_stem(Path(name).stem)}.{kind}_": "score"}
-    write_all(arguments, Task(name=name, work=work, bars=bars, stems=stems, **more))
+    write_all(arguments, Task(work=work, bars=bars, stems=stems, **more))
 
 
-def write_all(arguments: argparse.Namespace, *tasks: Task, failed: Sequence[Failure] = ()) -> None:
-    """Run all tasks in one batch, write their files, and print the files' names.
-
-    The error of a single task is raised as it is. With several, some of which may have `failed` before, all others are
-    written first; then one error names those that failed, and why audio is missing.
-    """
+def write_all(arguments: argparse.Namespace, *tasks: Task) -> None:
+    """Run all tasks in one batch, write their files, and print the files' names."""
     from app.audio import render_to
 
-    failed = [*failed]
-    files = len(tasks) + len(failed)
-    midi_files = _write_each(arguments, tasks, failed if files > 1 else None) if tasks else []
-    reasons = [_named(name, error) for name, error in failed]
-    try:
-        if arguments.audio or arguments.soundfont:
-            with output.progress_bar("audio: files") as show:
-                for done, path in enumerate(midi_files, 1):
-                    render_to(path.with_suffix(".wav"), path.read_bytes(), arguments.soundfont)
-                    show(done, len(midi_files))
-    except (ValueError, OSError) as error:
-        if not failed:
-            raise
-        reasons.append(_named("no audio", error))
-    if failed:
-        raise ValueError(
-            f"{len(failed)} of {files} files cannot be continued: {'; '.join(reasons)}"
-        )
+    midi_files = _write_each(arguments, tasks)
+    if arguments.audio or arguments.soundfont:
+        with output.progress_bar("audio: files") as show:
+            for done, path in enumerate(midi_files, 1):
+                render_to(path.with_suffix(".wav"), path.read_bytes(), arguments.soundfont)
+                show(done, len(midi_files))
 
 
-def _write_each(
-    arguments: argparse.Namespace, tasks: Sequence[Task], failed: list[Failure] | None
-) -> list[Path]:
-    """Write each task's files when it ends; return all MIDI files. Errors are added to `failed`, or raised if None."""
+def _write_each(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Path]:
+    """Write each task's files when it ends; return all MIDI files."""
     from musicgen.continuation import together
 
     folder: Path = arguments.output
@@ -314,19 +291,18 @@ def _write_each(
             show(*(sum(numbers) for numbers in zip(*map(_progress, tasks), strict=True)))
             for task in [task for task in running if task.work.job.ended.is_set()]:
                 running.remove(task)
-                try:
-                    seconds = time.perf_counter() - start
-                    written[task] = _write(arguments, folder, task, seconds)
-                except (ValueError, OSError) as error:
-                    if failed is None:
-                        raise
-                    failed.append((task.name, error))
-    done = [task for task in tasks if task in written]
-    rows = [row for task in done for row in written[task][0]]
+                seconds = time.perf_counter() - start
+                written[task] = _write(arguments, folder, task, seconds)
+    rows = [row for task in tasks for row in written[task][0]]
+    if not rows:
+        more = "more --bars or --tokens, " if "bars" in arguments else ""
+        raise ValueError(
+            f"{tasks[0].work.model.name} wrote no notes; {more}another --seed or a higher --temperature may help"
+        )
     if arguments.json:
         output.write_json(rows)
-    output.remark(_summary(done, rows, time.perf_counter() - start))
-    return [path for task in done for path in written[task][1]]
+    output.remark(_summary(tasks, rows, time.perf_counter() - start))
+    return [path for task in tasks for path in written[task][1]]
 
 
 def _write(
@@ -338,11 +314,6 @@ def _write(
     output.remark(work.remarks)
     model, request = work.model, work.request
     takes = [take for take in work.takes() if len(getattr(take, task.counts).notes)]
-    if not takes:
-        more = f"more --{'tokens' if request.tokens else 'bars'}, " if "bars" in arguments else ""
-        raise ValueError(
-            f"{model.name} wrote no notes; {more}another --seed or a higher --temperature may help"
-        )
     facts = {"seconds": round(seconds, 3), "seed": request.seed, "model": model.name}
     rows, midi_files, number = [], [], first_free(folder, task.stems)
     for take in takes:
@@ -353,12 +324,6 @@ def _write(
         if not arguments.json:
             output.write(str(paths[0]))
     return rows, midi_files
-
-
-def _named(name: str, error: Exception) -> str:
-    """Return the message of an error, with the name of its file."""
-    message = " ".join(str(error).split())
-    return message if Path(name).name in message else f"{name}: {message}"
 
 
 def _progress(task: Task) -> tuple[int, int]:

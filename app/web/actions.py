@@ -50,7 +50,6 @@ class PageActions:
         self.reader = reader or FileReader()
         self._jobs: dict[str, threading.Event] = {}
         self._ahead: RemoteJob | None = None  # the last prompt that was read ahead
-        self._examples: dict[tuple[str, str], dict[str, Any]] = {}  # opened
 
     def warm(self) -> None:
         """Open the first example and write two tokens, so that no visitor waits for imports and weights."""
@@ -62,9 +61,8 @@ class PageActions:
 
     def open(self, data: bytes, name: str, model: str, client: str = "") -> dict[str, Any]:
         """Return a file as the page shows it, as read in the language of a model."""
-        opened = self.reader.open(data, name, self.models.language(model), client)
-        piece, made = opened.piece, made_here(data)
-        shown = notices(opened)
+        piece = self.reader.open(data, name, self.models.language(model), client)
+        shown = notices(piece)
         return {
             "title": piece.name,
             "model": model or self.models.first,
@@ -72,18 +70,14 @@ class PageActions:
             "chosen": piece.bars,
             "notices": [{"text": text} for text in shown],
             "remarks": [remark for remark in piece.remarks if remark not in shown],
-            "made": made,
-            "region": _region(made, piece.bars),
+            "made": made_here(data),
         }
 
     def open_example(self, name: str, model: str) -> dict[str, Any]:
         """Return an opened example with its file."""
-        key = name, model
-        if key not in self._examples:  # every first visit opens one
-            data = example(name)
-            opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
-            self._examples[key] = {**opened, "file": base64.b64encode(data).decode()}
-        return self._examples[key]
+        data = example(name)
+        opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
+        return {**opened, "file": base64.b64encode(data).decode()}
 
     def nothing(self, model: str) -> dict[str, Any]:
         """Return an empty piece for a new idea."""
@@ -128,7 +122,7 @@ class PageActions:
         model = self.models.find(request.model)
         piece = None
         if data is not None:
-            piece = self.reader.open(data, name, model.language, client=client).piece
+            piece = self.reader.open(data, name, model.language, client=client)
         if piece and request.rest:
             piece = with_leading_rest(piece, request.rest)
         if (
@@ -143,12 +137,9 @@ class PageActions:
         begun = time.monotonic()
         yield streamed.begun()
         with self.at_work(streamed, client, stop) as job:
-            pause, seen, place = FIRST_SECONDS, 0, 0
+            pause, seen = FIRST_SECONDS, 0
             while not job.ended.wait(pause):
                 if job.steps == seen:
-                    if not seen and (now := job.place) != place:
-                        place = now
-                        yield {"state": "running", "place": place, "takes": []}
                     continue
                 seen, since = job.steps, time.monotonic()
                 if (view := streamed.more(job.bars)) is not None:
@@ -198,20 +189,3 @@ def end_state(job: RemoteJob, seconds: float) -> str:
     if job.bound is not None:
         return "bound"
     return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
-
-
-def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:
-    """Return the new bars of a file that was written here, from its provenance."""
-    if made is None:
-        return None
-    if (written := _bar_range(made.get("written_bars"))) and written[0] <= bars:
-        return {"first": written[0] - 1, "stop": min(written[1], bars), "tracks": None}
-    if (prompt := _bar_range(made.get("prompt_bars"))) and prompt[1] < bars:
-        return {"first": prompt[1], "stop": bars, "tracks": None}
-    return None
-
-
-def _bar_range(value: Any) -> list[int] | None:
-    """Return a valid pair of the first and the last bar, or None."""
-    fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int for one in value)
-    return value if fits and 1 <= value[0] <= value[1] else None

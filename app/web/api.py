@@ -15,9 +15,8 @@ from gradio.data_classes import FileData
 
 from app.audio import render_to
 from app.web.actions import PageActions, end_state
-from app.web.composing.opened_files import title_of
-from app.web.composing.requests import KINDS, request_from, streamed_takes
-from app.web.composing.streamed_takes import likeness
+from app.web.composing.opened_files import likeness, title_of
+from app.web.composing.requests import request_from, streamed_takes
 from app.web.guard import FULL_DISK, Refused, Room, make_room
 from musicgen import playable
 from musicgen.common.processes import FULL
@@ -89,7 +88,9 @@ class Api:
         """Write music: one MIDI file per variation, and the facts of each."""
         wanted = request_from({"variations": 1, "bars": 1, **plain})
         client = client_of(request)
-        piece = self.piece(file, wanted.model, client) if file or wanted.kind != KINDS[0] else None
+        piece = (
+            self.piece(file, wanted.model, client) if file or wanted.kind != "continue" else None
+        )
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
@@ -100,7 +101,7 @@ class Api:
                     left.set()
         seconds = time.monotonic() - begun
         name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
-        takes = [take for take in streamed.chosen() if len(take.score.notes)]
+        takes = [take for take in streamed.work.takes() if len(take.score.notes)]
         if not takes:
             raise ValueError(
                 "the model wrote no notes; try more bars, another seed or a higher temperature"
@@ -128,7 +129,7 @@ class Api:
     def piece(self, file: Any, model: str, client: str) -> Piece:
         """Return a file as a piece in the language of a model."""
         language = self.actions.models.language(model)
-        return self.actions.reader.open(*self.sent(file), language, client=client).piece
+        return self.actions.reader.open(*self.sent(file), language, client=client)
 
     def sent(self, file: Any) -> tuple[bytes, str]:
         """Return the bytes and the name of an uploaded file."""
@@ -233,7 +234,10 @@ def add_api(server: gr.Server, api: Api) -> None:
         wanted = {
             "model": model, "bars": bars, "variations": variations, "ends": ends, "chords": chords,
             "sampling": sampling,
-            "idea": {"style": style, "key": key, "tempo": tempo, "metre": metre, "parts": parts, "form": form},
+            "idea": {
+                "style": style, "key": key, "tempo": tempo, "metre": metre, "form": form,
+                "parts": [part for part in str(parts or "").split(",") if part.strip()],
+            },
         }  # fmt: skip
         return api.written(None, wanted, "cont", request)
 

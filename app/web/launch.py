@@ -37,7 +37,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
-from app.web.api import FAULT, Api, add_api, client_of, error_message, is_disk_full
+from app.web.api import FAULT, LOG, Api, add_api, client_of, error_message, is_disk_full
 from app.web.composing.composer import Composer
 from app.web.composing.requests import (
     MOST_BARS,
@@ -241,50 +241,38 @@ def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         yield orjson.dumps({"error": error_message(error)}) + b"\n"
 
 
-async def _answer_fault(_: Request, error: Exception) -> JSONResponse:
-    """Answer a request that failed by a fault of the server or a full disk."""
-    full = is_disk_full(error)
-    return JSONResponse({"detail": FULL_DISK if full else FAULT}, 507 if full else 500)
+async def _refuse(request: Request, error: Any) -> JSONResponse:
+    """Answer a request that failed by a sentence that repeats nothing of it."""
+    path = request.url.path
+    status, said = 500, FAULT
+    if isinstance(error, HTTPException):
+        status, said = error.status_code, str(error.detail)
+        if status in (403, 404) or "\x1b" in said or len(said) > 150:
+            said = "There is nothing available at this address."
+    elif isinstance(error, RequestValidationError):
+        status, said = 422, "The request lacks a value or has an invalid one."
+    elif is_disk_full(error):
+        status, said = 507, FULL_DISK
+    elif isinstance(error, ValueError) and path.startswith("/desk/"):
+        status, said = 400, error_message(error)
+    elif isinstance(error, GRADIO_RAISES) and path.startswith("/gradio_api/"):
+        status, said = (
+            404,
+            "There is no endpoint with that name, or its parameters have other names.",
+        )
+    if status == 500:
+        LOG.error("A request failed", exc_info=error)
+    return JSONResponse({"detail": said}, status)
 
 
-async def _refuse_work(request: Request, error: Exception) -> JSONResponse:
-    """Tell the page's scripts what is wrong with their request."""
-    if not request.url.path.startswith("/desk/"):
-        raise error
-    return JSONResponse({"detail": error_message(error)}, 400)
-
-
-async def _refuse_values(_: Request, error: Any) -> JSONResponse:
-    """Answer a request with missing or invalid values, without repeating them."""
-    return JSONResponse({"detail": "The request lacks a value or has an invalid one."}, 422)
-
-
-async def _refuse(_: Request, error: Any) -> Response:
-    """Answer a request for something missing or forbidden, without repeating its name."""
-    said = str(error.detail)
-    if error.status_code in (403, 404) or "\x1b" in said or len(said) > 150:
-        said = "There is nothing available at this address."
-    return JSONResponse({"detail": said}, error.status_code)
-
-
-async def _refuse_names(request: Request, error: Exception) -> JSONResponse:
-    """Answer a call with wrong names of an endpoint or its parameters, on which gradio raises."""
-    if not request.url.path.startswith("/gradio_api/"):
-        return await _answer_fault(request, error)
-    message = "There is no endpoint with that name, or its parameters have other names."
-    return JSONResponse({"detail": message}, 404)
-
-
-HANDLERS: dict[Any, Any] = {
-    RequestValidationError: _refuse_values,
-    HTTPException: _refuse,
-    FnIndexInferError: _refuse_names,
-    ValueError: _refuse_work,
-    KeyError: _refuse_names,
-    TypeError: _refuse_names,
-    OSError: _answer_fault,
-    Exception: _answer_fault,
-}
+GRADIO_RAISES = (
+    FnIndexInferError,
+    KeyError,
+    TypeError,
+)  # on a wrong name of an endpoint or of its parameters
+HANDLERS: dict[Any, Any] = dict.fromkeys(
+    (RequestValidationError, HTTPException, ValueError, OSError, *GRADIO_RAISES, Exception), _refuse
+)
 
 
 @asynccontextmanager

@@ -1,27 +1,17 @@
-"""The server process: no requests to the outside, stable memory, and an orderly end.
-
-Its folder is locked while it runs, so that the next start can tell abandoned folders.
-"""
+"""The server process: no requests to the outside, stable memory, and an orderly end."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import logging
 import os
-import shutil
 import socket
-import stat
 import sys
-import tempfile
 import threading
 import time
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
-
-from musicgen.common.processes import open_locked
+from typing import NoReturn
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = (
@@ -29,8 +19,6 @@ LARGE_BYTES = (
 )  # larger blocks are returned when freed; with 128 KB, a prompt takes 0.1 s longer
 GIVE_BACK_SECONDS = 10  # between returns of freed memory, which take a millisecond
 COLLECTED = 3  # of these, every third collects reference cycles first
-PREFIX = "musicgen-app-"
-LOCK = "in-use.lock"
 
 
 def keep_gradio_local(folder: Path, host: str = "127.0.0.1") -> None:
@@ -83,27 +71,6 @@ def free(host: str, port: int) -> bool:
     return True
 
 
-class _SingleThreadStream:
-    """A stream that drops what other threads than its creator write."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._speaker = stream, threading.get_ident()
-
-    def write(self, text: str) -> int:
-        """Write a text, or pretend to."""
-        mine = threading.get_ident() == self._speaker
-        return self._stream.write(text) if mine else len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-def silence_other_threads() -> None:
-    """Drop the output of all other threads, whose work fails during a shutdown."""
-    logging.disable()  # its handlers keep the original streams
-    sys.stdout, sys.stderr = _SingleThreadStream(sys.stdout), _SingleThreadStream(sys.stderr)  # type: ignore[assignment]
-
-
 def leave(code: int) -> NoReturn:
     """End this process without waiting for its other threads.
 
@@ -112,53 +79,3 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-class ServerFolder:
-    """A temporary folder for this process, deleted by `close`."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-        # Give the lock its name only once it is held, so that it never looks abandoned.
-        early = self.path / f"{LOCK}.new"
-        self._lock = open_locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        if self._lock is not None:
-            os.replace(early, self.path / LOCK)
-
-    def close(self) -> None:
-        """Delete the folder."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-        _delete(self.path)
-
-
-def delete_left_behind() -> None:
-    """Delete the folders of servers that were killed.
-
-    The system releases a lock when its process ends, however it ends. Folders without a lock file, and
-    those of other users, are left alone.
-    """
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # locked, not ours, or gone by now
-            found = folder.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-                continue
-            lock = open_locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
-            if lock is None:
-                continue
-            try:
-                _delete(folder)
-            finally:
-                os.close(lock)
-
-
-def _delete(folder: Path) -> None:
-    """Delete a folder, its lock last, so that the next start can finish an interrupted deletion."""
-    with suppress(FileNotFoundError):
-        for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            elif entry.name != LOCK:
-                entry.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)

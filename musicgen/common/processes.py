@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import multiprocessing
 import os
 import platform
@@ -56,12 +55,19 @@ def cache_folder() -> Path:
 
 # Locks on files, each held by one process at a time. The system releases a lock when its process ends.
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is locked
+    fcntl = None
+
 
 def open_locked(path: Path, flags: int) -> int | None:
     """Open and lock a file or folder; closing the returned descriptor releases it. None if locks are not supported.
 
     Raises BlockingIOError if another process holds the lock.
     """
+    if fcntl is None:
+        return None
     descriptor = os.open(path, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,11 +110,13 @@ def started_apart(threads: int | None = None) -> Iterator[None]:
             os.environ.setdefault(THREADS, str(threads))
         # Otherwise the first start of a process would run it, and unblock the signal that is blocked here.
         resource_tracker.ensure_running()
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        masked = hasattr(signal, "pthread_sigmask")  # not on Windows
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masked else None
         try:
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if mask is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for name in {SAFE_PATH, THREADS} - before.keys():
                 os.environ.pop(name, None)
             os.environ.update(before)

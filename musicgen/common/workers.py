@@ -30,6 +30,7 @@ from musicgen.common.processes import CONTEXT, processors, started_apart
 
 LOOK_SECONDS = 1.0  # between two checks of a task
 HANGS = 10  # a task hangs if it has taken this many times the processor time that it may use
+TIMED = hasattr(signal, "setitimer")  # not on Windows, where only HANGS bounds a task
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -109,7 +110,7 @@ class Worker(Generic[Task, Answer]):
             self._process.join()
             code = self._process.exitcode
             self._restart()
-            if code == -signal.SIGPROF:
+            if TIMED and code == -signal.SIGPROF:
                 return [late]
             if self._tries < TRIES:
                 self._send()
@@ -136,7 +137,7 @@ def _attempt(function: Callable[[Task], Answer], bounds: Bounds, task: Task) -> 
     A task that uses more processor time than it may ends this process by SIGPROF.
     """
     try:
-        signal.setitimer(signal.ITIMER_PROF, bounds.seconds or 0)
+        _set_timer(bounds.seconds)
         return function(task)
     except (ValueError, OSError) as error:
         return Failed(" ".join(str(error).split()))
@@ -145,7 +146,13 @@ def _attempt(function: Callable[[Task], Answer], bounds: Bounds, task: Task) -> 
     except Exception as error:
         return Failed(f"a fault of this program: {type(error).__name__}: {error}", is_fault=True)
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        _set_timer(None)
+
+
+def _set_timer(seconds: float | None) -> None:
+    """End this process by SIGPROF after this much processor time; None stops the timer."""
+    if TIMED:
+        signal.setitimer(signal.ITIMER_PROF, seconds or 0)
 
 
 def _serve(function: Callable[[Task], Answer], bounds: Bounds, connection: Connection) -> None:

@@ -194,11 +194,6 @@ class Engine:
     def _at(self, stage: Stage) -> list[Row]:
         return [row for row in self._rows if row.stage is stage]
 
-    def place(self, job: Job) -> int:
-        """Return the place of a request in the queue, from 1; 0 if it is not waiting."""
-        queue = list(dict.fromkeys(row.job for row in self._ranked(self._at(Stage.WAITING))))
-        return queue.index(job) + 1 if job in queue else 0
-
     def work(self) -> bool:
         """Read some of the prompts and take one step; return whether there was anything to do."""
         if self.idle:

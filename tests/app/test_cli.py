@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import COMMANDS, LONGEST_MESSAGE, NO_MEMORY, build_parser, describe, main
+from app.cli import COMMANDS, LONGEST_MESSAGE, NO_MEMORY, describe, main
 from app.commands.evaluate.evaluate import EVALUATIONS
 from training.data.sources import SOURCES
 
@@ -71,16 +71,6 @@ def test_each_command_imports_little(name: str):
     modules = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
     tops = {module.split(".")[0] for module in modules}
     assert not tops & {"tokenization", "training", "musicgen", "evaluation", "torch", "numpy"}
-
-
-def test_an_optional_positional_argument_can_precede_or_follow_options():
-    parser, words = build_parser("benchmark"), ("benchmark", "image", "--short")
-    for line in ((*words, "folder"), (*words[:2], "folder", words[2])):
-        parsed = parser.parse_args(line)
-        assert (parsed.task, str(parsed.source), parsed.short) == ("image", "folder", True)
-    assert parser.parse_args(words).source is None
-    with pytest.raises(ValueError, match="unrecognized arguments: another"):
-        parser.parse_args((*words, "folder", "another"))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ const MOST_PIECES = 5e3,
   MOST_WORDS = 100; // takes of one request; remarks on a piece
 const MOST_LETTERS = 1e4;
 
-export const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
+const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
 const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
 const isTick = within(0, 2 ** 31 - 1);
-export const isCount = isTick;
+const isCount = isTick;
 const between = (low, high) => (value) => Number.isFinite(value) && value >= low && value <= high;
 const isAbove = (low) => (value) => Number.isFinite(value) && value > low;
 const isList =
@@ -29,8 +29,9 @@ const isTrack = (track) =>
   isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
 
 function isPiece(piece) {
-  if (!piece || !isList(isTrack)(piece.tracks)) return false;
-  if (!Array.isArray(piece.notes) || piece.notes.length % 5) return false;
+  if (!piece || !isList(isTrack, MOST_TRACKS)(piece.tracks)) return false;
+  if (!isList(Number.isInteger, 5 * MOST_NOTES)(piece.notes) || piece.notes.length % 5)
+    return false;
   const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
   const { lines, ticksPerBeat } = piece,
     isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;
@@ -49,7 +50,7 @@ function isPiece(piece) {
 }
 
 // A test for an optional value.
-export const isOptional = (test) => (value) => value === undefined || value === null || test(value);
+const isOptional = (test) => (value) => value === undefined || value === null || test(value);
 const isRegion = (region) =>
   isCount(region?.first) &&
   isCount(region.stop) &&
@@ -62,17 +63,14 @@ const isGoal = (goal) =>
 const isGoals = (goals) =>
   Object.keys(goals).length <= MOST_SIGNS &&
   Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
-const isLikeness = (one) =>
-  isText(one?.metric) && isList(isOptional(Number.isFinite), MOST_WORDS)(one.quarters);
 // Tests for the optional attributes of an entry.
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
 const OPTIONAL = {
   ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
   ...each(isCount, "number", "chosen"),
-  ...each(Number.isFinite, "now", "trainedBars", "made"),
+  ...each(Number.isFinite, "now", "made"),
   notices: isList((notice) => isText(notice?.text), MOST_WORDS),
   remarks: isList(isText, MOST_WORDS),
-  likeness: isList(isLikeness, MOST_WORDS),
   goals: isGoals,
 };
 const hasValidOptions = (entry) =>
@@ -89,14 +87,16 @@ const isEntry = (entry) =>
     : !entry.region && entry.state !== "running");
 
 function isDesk(found) {
-  if (!isList(isEntry)(found?.entries) || !isList(isText)(found.desk?.stars ?? [])) return false;
+  const isIds = isList(isText, MOST_PIECES);
+  if (!isList(isEntry, MOST_PIECES)(found?.entries) || !isIds(found.desk?.stars ?? []))
+    return false;
   const { open } = found.desk,
     ids = new Set(found.entries.map(({ id }) => id));
   return (
     open &&
     (open.current === null || ids.has(open.current)) &&
-    isList(isText)(open.takes) &&
-    isList(isText)(open.listed) &&
+    isList(isText, MOST_TAKES)(open.takes) &&
+    isIds(open.listed) &&
     isCount(open.chosen) &&
     isText(open.model) &&
     isOptional(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
@@ -104,32 +104,23 @@ function isDesk(found) {
 }
 
 // A take needs its new part, and an accompaniment its tracks.
-const isTake = ({ kind, how, region }) =>
-  kind !== "take" || (region && (how !== "accompany" || region.tracks?.length));
+const isTake = ({ how, region }) => region && (how !== "accompany" || region.tracks?.length);
 
-const mostOf = (counts) => counts.reduce((most, one) => Math.max(most, one), 0);
+// The takes of each request, which are shown together.
+const runsOf = (takes) => [...Map.groupBy(takes, ({ parent, run }) => `${parent} ${run}`).values()];
 
-// Describe what is wrong with a project, to follow its name; "" if nothing is.
-export function faultOf(found) {
-  const entries = Array.isArray(found?.entries) ? found.entries : [],
-    { open = {}, stars } = found?.desk ?? {},
-    runs = new Map();
-  for (const one of entries)
-    if (one?.kind === "take")
-      runs.set(`${one.parent} ${one.run}`, (runs.get(`${one.parent} ${one.run}`) ?? 0) + 1);
-  const size = (list) => list?.length ?? 0;
-  const counts = [
-    ["pieces", mostOf([entries, open?.listed, stars].map(size)), MOST_PIECES],
-    ["takes of one request", mostOf([size(open?.takes), ...runs.values()]), MOST_TAKES],
-    ["tracks in a piece", mostOf(entries.map((one) => size(one?.piece?.tracks))), MOST_TRACKS],
-    ["notes in a piece", mostOf(entries.map((one) => size(one?.piece?.notes) / 5)), MOST_NOTES],
-  ];
-  const many = counts.find(([, count, most]) => count > most);
-  if (many) return `has ${many[1]} ${many[0]}; the page shows at most ${many[2]}`;
-  if (!isDesk(found)) return "is not a complete musicgen project file";
-  const shown = new Set(open.takes),
-    isWhole = (one) => isTake(one) && (!shown.has(one.id) || one.kind === "take");
-  return entries.every(isWhole) ? "" : "has a take whose new part is not marked";
+// Whether the page can show a project.
+export function canShow(found) {
+  if (!isDesk(found)) return false;
+  const { entries, desk } = found,
+    { open } = desk,
+    takes = entries.filter(({ kind }) => kind === "take"),
+    ids = new Set(takes.map(({ id }) => id));
+  return (
+    takes.every(isTake) &&
+    open.takes.every((id) => ids.has(id)) &&
+    runsOf(takes).every((run) => run.length <= MOST_TAKES)
+  );
 }
 
 const isMix = (mix) =>
@@ -147,7 +138,6 @@ const FITS = {
   chords: isText,
   bars: within(1, 128),
   variations: within(1, 8),
-  dense: within(-1, 1),
   seed: isCount,
   tempo: between(0.1, 10),
   transpose: within(-48, 48),

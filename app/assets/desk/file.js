@@ -1,5 +1,5 @@
 // A desk as one project file, and back.
-import { faultOf, settingsOf } from "./check.js";
+import { canShow, settingsOf } from "./check.js";
 import { Desk, interrupted, newId } from "./state.js";
 
 export const ENDING = ".musicgen";
@@ -41,8 +41,8 @@ export function readDesk(text, name, before) {
   try {
     found = JSON.parse(text);
   } catch {} // reported below
-  const fault = faultOf(found?.format === FORMAT ? found : null);
-  if (fault) throw new Error(`“${name}” ${fault}.`);
+  if (found?.format !== FORMAT || !canShow(found))
+    throw new Error(`“${name}” is not a complete musicgen project file.`);
   const entries = found.entries.map((entry) =>
     interrupted({
       ...entry,

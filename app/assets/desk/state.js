@@ -11,15 +11,12 @@ const SETTINGS = {
   bars: 16,
   variations: 2,
   ends: false,
-  dense: 0,
   chords: "",
   idea: {},
   seed: 0,
   newSeed: true,
   tempo: 1,
   transpose: 0,
-  metronome: false,
-  onlyNew: false,
   wholeTakes: false,
   mix: {},
   more: false,
@@ -72,17 +69,13 @@ export class Desk extends Watched {
   step(label, change, as = null) {
     const before = this.open;
     this.open = { ...before, ...change };
-    if (!this.joins(as)) {
+    const joins = as !== null && this.past.at(-1)?.as === as && !this.future.length;
+    if (!joins) {
       this.past.push({ label, as, open: before });
       if (this.past.length > MOST_STEPS) this.past.shift();
     }
     this.future = [];
     this.tell("step", { label, before });
-  }
-
-  // Whether a step with this `as` would be merged into the last.
-  joins(as) {
-    return as !== null && this.past.at(-1)?.as === as && !this.future.length;
   }
 
   undo() {
@@ -140,18 +133,18 @@ export class Desk extends Watched {
   }
 
   // Open a new piece, without takes.
-  show(entry, label, as = null) {
+  show(entry, label) {
     this.put(entry);
     const { id: current, kind, chosen = 0, model = this.open.model } = entry,
-      listed = this.#listing(entry, as),
+      listed = this.#listing(entry),
       goals = kind === "edit" && this.open.goals ? { ...this.open.goals, of: current } : null;
-    this.step(label, { current, takes: [], listed, chosen, model, goals }, as);
+    this.step(label, { current, takes: [], listed, chosen, model, goals });
   }
 
-  // An edit replaces the edit before it in the history; undo still has both, unless they are one step.
-  #listing(entry, as) {
+  // An edit replaces the edit before it in the history; undo still has both.
+  #listing(entry) {
     const listed = this.open.listed.filter((id) => id !== entry.id);
-    const before = this.joins(as) ? this.current : this.entries.get(entry.parent);
+    const before = this.entries.get(entry.parent);
     const replaced = entry.kind === "edit" && before?.kind === "edit" && !this.stars.has(before.id);
     return [...listed.filter((id) => !replaced || id !== before.id), entry.id];
   }
@@ -219,12 +212,6 @@ export class Desk extends Watched {
   star(id) {
     if (!this.stars.delete(id)) this.stars.add(id);
     this.tell("stars", { id });
-  }
-
-  // Whether two entries have the same origin, as far as known; takes without one are related within their request.
-  related(one, other) {
-    const nameOf = ({ parent, run, id }) => parent ?? run ?? id;
-    return nameOf(this.root(one)) === nameOf(this.root(other));
   }
 
   // The origin of an entry, as far as known.

@@ -1,5 +1,5 @@
 // A piece as heard: with the mix of its tracks, and the tempo and transposition of the player.
-import { chordIn } from "./chords.js";
+import { chordIn } from "./keys.js";
 import { WIDTH, rowsOf, withRows } from "./piece.js";
 
 const FULL = 100; // the default volume of a track

@@ -1,7 +1,5 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
-import { settingsOf } from "../desk/check.js";
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
-import { LINK, readLink, writeLink } from "../desk/link.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
 import {
   aroundNew,
@@ -13,23 +11,15 @@ import {
   trimmed,
   without,
 } from "../music/piece.js";
-import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
 import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
 
-// The provenance of an edited piece: the written bars may have moved.
-function editedFrom(made, region) {
-  if (!made) return null;
-  const { prompt_bars: prompt, written_bars: written } = made,
-    bars = {
-      ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }),
-      ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
-    };
-  return { ...made, edited: true, ...bars };
-}
+// The provenance of an edited piece, whose written bars may have moved.
+const editedFrom = (made) =>
+  made && { ...made, edited: true, prompt_bars: null, written_bars: null };
 
 export class App {
   constructor({ facts, desk, server, player }) {
@@ -38,7 +28,6 @@ export class App {
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
     this.underWay = null; // the promise of what is being opened
-    this.sketched = null; // the form of the suggested plan: {of, from, letters}
   }
 
   // Show an error; `place` is "stage" or "takes".
@@ -143,7 +132,6 @@ export class App {
       ...this.blank(more.kind, opened.title),
       ...told,
       piece: pieceOf(opened.piece),
-      chosen: opened.region?.first || opened.chosen,
       provenance: made ?? null,
       seed: made?.seed,
       keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),
@@ -199,16 +187,15 @@ export class App {
   }
 
   // Show an edited piece on the stage; of one still being written, only the bars so far.
-  edit(made, label, more = {}, as = null) {
+  edit(made, label, more = {}) {
     this.clearErrors();
     const before = interrupted(this.desk.current),
       piece = soFar(this.desk.current, made),
       bars = barCount(piece);
-    const { region = before.region } = more;
     const entry = {
       ...before,
       id: newId(),
-      parent: this.desk.joins(as) ? before.parent : before.id,
+      parent: before.id,
       kind: "edit",
       made: Date.now(),
       state: "done",
@@ -220,13 +207,12 @@ export class App {
       example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars),
       model: this.model.name,
-      likeness: null,
       act: label,
-      provenance: editedFrom(before.provenance, region),
+      provenance: editedFrom(before.provenance),
       ...more,
     };
     const playing = this.player.entry?.id === before.id;
-    this.desk.show(entry, label, as);
+    this.desk.show(entry, label);
     if (playing) this.player.update(entry, before.id);
     this.follow();
     return entry;
@@ -260,13 +246,12 @@ export class App {
   }
 
   // Apply an action to the selected bars of the piece or of a take.
-  bars(id, act, { first, stop }, more) {
+  bars(id, act, { first, stop }) {
     this.clearErrors();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece))
       throw new Error("These are all the bars of the piece; open another piece instead.");
-    const retuned = act === "chord" ? withChord(piece, first, more) : null; // throws on an unknown chord
     if (this.desk.open.current !== id) this.use(id);
     if (act === "rewrite")
       return this.composer.start({ kind: "infill", first: first + 1, last: stop });
@@ -278,7 +263,6 @@ export class App {
       return this.edit(trimmed(piece, stop), "cutting the end", {
         region: regionWithout(region, stop, Infinity),
       });
-    if (retuned) return this.edit(retuned, "setting a chord");
     return this.edit(without(piece, first, stop), "deleting bars", {
       region: regionWithout(region, first, stop),
     });
@@ -313,18 +297,15 @@ export class App {
     return this.desk.settings.wholeTakes ? null : aroundNew(entry);
   }
 
-  // Play a piece from a tick or from the current position; a take not before its first visible bar, or its first new one
-  // with "onlyNew".
-  play(entry, at = null) {
-    const same = this.player.entry?.id === entry.id;
-    if (same && at === null && this.player.playing) return this.player.pause();
-    this.player.load(entry, { at });
-    const { open, settings } = this.desk,
-      lead = open.takes.includes(entry.id) ? (this.visibleBars(entry)?.first ?? 0) : 0,
-      first = settings.onlyNew && entry.region ? entry.region.first : lead,
-      seam = entry.piece.lines[Math.min(first, barCount(entry.piece))];
-    if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
-    return this.player.playing ? undefined : this.player.play();
+  // Play a piece from the current position; a take not before its first visible bar.
+  play(entry) {
+    const { player } = this;
+    if (player.entry?.id === entry.id && player.playing) return player.pause();
+    player.load(entry);
+    const isTake = this.desk.open.takes.includes(entry.id),
+      lead = entry.piece.lines[(isTake && this.visibleBars(entry)?.first) || 0];
+    if (player.tick < lead) player.seek(lead);
+    return player.playing ? undefined : player.play();
   }
 
   // Toggle playback of the loaded piece, or of the one on the stage.
@@ -357,40 +338,5 @@ export class App {
     desk.step("opening a project", { ...open, listed });
     desk.set(settings);
     this.follow();
-  }
-
-  async link() {
-    const entry = this.desk.current,
-      { bytes, name } = entry.piece.notes.length ? fileOf(entry) : {};
-    const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
-    return writeLink(location.href, source, {
-      model: this.model.name,
-      chosen: this.desk.open.chosen,
-      settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed },
-    });
-  }
-
-  // Open the piece of a link as a further step, so that it can be undone.
-  async openLink(hash) {
-    if (!hash.startsWith(LINK)) return;
-    history.replaceState(null, "", location.pathname + location.search);
-    await this.attempt("", async () => {
-      const { bytes, name, example, model, title, chosen, settings } = await readLink(hash);
-      const entry = (opened) => ({
-        kind: example ? "example" : bytes ? "file" : "nothing",
-        example,
-        file: bytes ?? bytesFrom(opened.file),
-        fileName: name,
-        title: title ?? opened.title,
-        chosen: Math.min(chosen, opened.piece.lines.length - 1),
-        region: null,
-      });
-      const ask = { bytes, name, example, ...(this.models.has(model) && { model }) };
-      const show = await this.#open(ask, entry, "opening a link");
-      return () => {
-        show();
-        this.desk.set(settingsOf(settings, this.desk.settings));
-      };
-    });
   }
 }

@@ -25,14 +25,13 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
-      { bars, variations, ends, dense, chords, seed } = settings;
+      { bars, variations, ends, chords, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
     return {
       model,
       title: current?.title ?? "",
       bars,
       variations,
-      dense,
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
       chords: lacks.chords ? "" : chords,
@@ -65,17 +64,6 @@ export class Composer {
     return current?.piece.notes.length ? current : null;
   }
 
-  // The piece with one take that is neither shown nor kept.
-  async sketch(signal) {
-    this.reseed();
-    const ask = this.ask({ kind: "continue", variations: 1, dense: 0 });
-    let last = null;
-    for await (const view of this.app.server.write(this.given, ask, newId(), signal)) last = view;
-    if (!last?.takes[0]?.new)
-      throw new Error("The model wrote no notes to take a plan from; try again.");
-    return pieceOf(last.takes[0].piece);
-  }
-
   async start(what) {
     const { app } = this,
       { desk } = app;
@@ -88,7 +76,6 @@ export class Composer {
       ask = this.ask(what);
     const run = (this.run = {
       id: newId(),
-      parts: ask.parts,
       begun: performance.now(),
       stopping: new AbortController(),
       ids: null,
@@ -141,7 +128,6 @@ export class Composer {
         now: piece.lines[Math.min(region.first, barCount(piece))],
       };
     });
-    run.place = 0;
     this.app.desk.begin(entries);
     this.app.desk.tell("request", { run });
   }
@@ -151,12 +137,11 @@ export class Composer {
   }
 
   grow(run, view) {
-    run.place = view.place ?? 0;
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
       this.#put({ ...entry, piece: grown(entry.piece, change), now: change.now });
     }
-    if (view.takes.length) this.measure(run, view);
+    this.measure(run, view);
     this.app.desk.tell("request", { run });
   }
 
@@ -191,8 +176,6 @@ export class Composer {
       ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }),
       kept: kept && !kept.same ? bytes : null,
       region: take.region,
-      trainedBars: take.trainedBars,
-      likeness: take.likeness,
       now: undefined,
       file: kept?.same ? bytes : bytesFrom(take.midi),
       fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`,

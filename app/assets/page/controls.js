@@ -16,7 +16,6 @@ import { settingOf } from "./server.js";
 
 const TEMPERATURES = [0.7, 0.85, 1, 1.1, 1.25];
 const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"];
-const DENSE = ["sparse", "natural", "dense"];
 const MOST_SEED = 2 ** 31 - 1;
 
 const isGiven = ({ current }) => Boolean(current?.piece.notes.length);
@@ -83,7 +82,7 @@ function chordLine(app) {
   const line = make("input", "mg-text", "", {
     type: "text",
     id: "mg-chords-line",
-    placeholder: "C | G/B | Am F | C",
+    placeholder: "C | G7 | Am F | C",
     spellcheck: false,
     maxLength: 400,
   });
@@ -153,7 +152,6 @@ export function controlsPart(app) {
     dial(desk, "bars", "mg-bars", "Length (bars)", 1, facts.mostBars),
     dial(desk, "variations", "mg-variations", "Takes", 1, facts.mostVariations),
     creativity(desk),
-    dial(desk, "dense", "mg-dense", "Density", -1, 1, { inWords: (to) => DENSE[to + 1] }),
     ending(app),
     chordLine(app),
     advanced(app),

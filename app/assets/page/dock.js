@@ -1,4 +1,4 @@
-// The player at the bottom: title, position, loop, metronome, tempo, transposition.
+// The player at the bottom: title, position, loop, tempo, transposition.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
 import { action, icon, make, slider } from "../widgets/parts.js";
@@ -14,11 +14,9 @@ function dial(id, label, usual, [min, max], act, more) {
 
 function playbackOptions(app) {
   const { desk, player } = app;
-  const fresh = icon("seam", "Play only the new part", () => desk.flip("onlyNew"));
   const around = () =>
     app.loop(player.entry.id, player.transport.loop ? null : loopedBars(player.entry));
   const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
-  const clicks = icon("clicks", "Metronome", () => desk.flip("metronome"), "mg-icon mg-clicks");
   const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
     step: 5,
     inWords: (to) => `${to} %`,
@@ -29,14 +27,12 @@ function playbackOptions(app) {
     });
   function show() {
     const { settings } = desk;
-    fresh.ariaPressed = settings.onlyNew;
-    clicks.ariaPressed = settings.metronome;
     loop.ariaPressed = Boolean(player.transport.loop);
     loop.disabled = !player.entry?.piece.notes.length;
     tempo.show(Math.round(settings.tempo * 100));
     tune.show(settings.transpose);
   }
-  return Object.assign(make("span", "mg-dock-more", [fresh, loop, clicks, tempo, tune]), { show });
+  return Object.assign(make("span", "mg-dock-more", [loop, tempo, tune]), { show });
 }
 
 // The bars that Loop repeats: from the first new bar to the end, or the whole piece.
@@ -56,7 +52,7 @@ export function dockPart(app) {
     time = make("span", "mg-dock-time", [clock, place]),
     more = playbackOptions(app);
   const raise = () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
-    name = "Loop, metronome, tempo, transposition",
+    name = "Loop, tempo, transposition",
     unfold = icon("unfold", name, raise, "mg-icon mg-unfold");
   unfold.ariaExpanded = false;
   const within = [play, start, time, title, unfold, more],

@@ -1,26 +1,12 @@
-// The header of the page: name and logo, undo and redo, the Project menu, light and dark mode.
+// The header of the page: name and logo, undo and redo, the Project menu.
 import { ENDING } from "../desk/file.js";
-import { mark } from "../widgets/icons.js";
 import { menu } from "../widgets/menu.js";
-import { able, action, filePicker, icon, isAble, make, marked, rename } from "../widgets/parts.js";
+import { able, action, filePicker, isAble, make, marked } from "../widgets/parts.js";
 
 const MARK =
   '<svg viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" fill="var(--mg-given-0)"/>' +
   '<rect x="7" y="12" width="7" height="5" rx="2.5" fill="var(--mg-given-0)"/><rect x="16" y="8" width="11" height="5" rx="2.5" fill="var(--mg-new-0)"/><rect x="16" y="17" width="7" height="5" rx="2.5" fill="var(--mg-new-0)"/>' +
   '<rect x="14" y="1" width="1.5" height="26" rx="0.75" fill="var(--mg-line-strong)"/></svg>';
-
-const THEME = "musicgen-theme";
-const isDark = () => document.documentElement.classList.contains("dark");
-
-// Apply the chosen colour scheme, or that of the system.
-export function applyTheme() {
-  let chosen = null;
-  try {
-    chosen = localStorage.getItem(THEME);
-  } catch {} // the browser may forbid storage
-  chosen ??= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  document.documentElement.classList.toggle("dark", chosen === "dark");
-}
 
 export function headerPart(app) {
   const { desk } = app,
@@ -29,7 +15,7 @@ export function headerPart(app) {
   const undo = marked("undo", "Undo", () => isAble(undo) && app.undo()),
     redo = marked("redo", "Redo", () => isAble(redo) && app.redo());
   const words = make("p", "", "Continue a piece of music.");
-  const all = [name, words, undo, redo, ...projectMenu(app), themeButton()];
+  const all = [name, words, undo, redo, ...projectMenu(app)];
 
   function show() {
     able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "Nothing to undo.");
@@ -50,20 +36,4 @@ function projectMenu(app) {
   const save = item("Save the project as a file", () => app.saveDesk()),
     open = item("Open a project file", () => file.click());
   return [menu("Project", [save, open, licences], "mg-menu mg-desk-menu"), file];
-}
-
-function themeButton() {
-  const button = icon("moon", "", () => {
-    document.documentElement.classList.toggle("dark");
-    name();
-    try {
-      localStorage.setItem(THEME, isDark() ? "dark" : "light");
-    } catch {} // then for this visit only
-  });
-  const name = () => {
-    button.innerHTML = mark(isDark() ? "sun" : "moon");
-    rename(button, isDark() ? "Light mode" : "Dark mode");
-  };
-  name();
-  return button;
 }

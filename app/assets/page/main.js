@@ -1,13 +1,12 @@
 // Starts the page: restores the desk, builds the parts, and connects them.
 import { mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
-import { progressionNotice } from "../music/chords.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
 import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
-import { applyTheme, headerPart } from "./header.js";
+import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
 import { Server, settingOf } from "./server.js";
@@ -26,7 +25,6 @@ async function appOf(facts, store) {
   const player = new Player(new URL(facts.assets, document.baseURI).href, {
     soundOf: (entry) => server.made(entry, "sound"),
     failed: (text) => app.fail(text),
-    related: (one, other) => desk.related(one, other),
   });
   const app = new App({ facts, desk, server, player });
   return app;
@@ -72,32 +70,22 @@ function watchDesk(desk, { stage, controls, takes, show }) {
       else if (!run.ids) controls.show();
     },
     unsaved: () => stage.fail("The browser is out of storage for this project; save it as a file."),
-    settings({ change }) {
-      soon();
-      const told = progressionNotice(change.chords ?? "");
-      if (told) stage.tell(told);
-    },
     step: ({ label }) => (label === "composing" ? show() : soon()),
   };
   desk.watch((what, more) => (acts[what] ?? soon)(more));
 }
 
-// Move the cursor with playback, faintly on the rolls of the other takes. Returns a function that starts the animation.
+// Move the cursor with playback. Returns a function that starts the animation.
 function cursors(app, { stage, takes, dock }) {
   const { desk, player, recorder } = app;
   let frame = null,
     shownAt = null;
   const run = () => (frame ??= requestAnimationFrame(move));
-  const isTake = (id) => desk.open.takes.includes(id);
 
   function place({ id, roll, play }, entry, tick) {
-    if (entry?.id === id) {
-      roll.moveCursor(tick, player.playing);
-      return play.show();
-    }
-    const sister = entry && roll.piece && isTake(id) && isTake(entry.id);
-    const at = sister ? (tick / entry.piece.ticksPerBeat) * roll.piece.ticksPerBeat : null;
-    return roll.moveCursor(at, false, true);
+    const isOwn = entry?.id === id;
+    roll.moveCursor(isOwn ? tick : null, player.playing);
+    if (isOwn) play.show();
   }
 
   function move() {
@@ -120,23 +108,17 @@ function cursors(app, { stage, takes, dock }) {
   return run;
 }
 
-// Open the piece of a link, the last one, or an example.
+// Open the last piece, or an example.
 async function openFirst(app) {
-  const { desk } = app,
-    openLink = () => app.openLink(location.hash);
-  await openLink();
-  addEventListener("hashchange", openLink);
+  const { desk } = app;
   if (desk.current) return app.follow();
-  const { trouble } = app;
   await app.openExample(app.facts.examples[0].name);
   desk.begins(); // not a step to undo
-  if (trouble) app.fail(trouble); // from a broken link
 }
 
 async function start() {
   const root = make("main", "", "", { id: "mg-desk" }),
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  applyTheme();
   document.body.prepend(root);
   const store = new Store(),
     app = await appOf(facts, store),

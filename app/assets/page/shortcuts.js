@@ -2,7 +2,6 @@
 const FIELDS = "input, select, textarea, [contenteditable]";
 const PRESSED = "button, summary, a, [role=slider], [role=application]";
 const LEFT = "button, summary, a, [role=slider], [type=range], [type=checkbox]"; // need no keys after a click
-const MOST_FILES = 24; // per drop
 
 export function shortcuts(app) {
   // The element that a pointer has focused. Determined on focus, since :focus-visible matches once a key is pressed.
@@ -28,23 +27,11 @@ export function shortcuts(app) {
       app.toggle();
     }
   });
-  const mark = (over) => document.body.classList.toggle("mg-over", over);
   const withFile = (event) => event.dataTransfer?.types.includes("Files");
-  addEventListener("dragover", (event) => withFile(event) && (event.preventDefault(), mark(true)));
-  addEventListener("dragleave", (event) => event.relatedTarget || mark(false)); // left the window
+  addEventListener("dragover", (event) => withFile(event) && event.preventDefault());
   addEventListener("drop", (event) => {
     if (!withFile(event)) return;
     event.preventDefault();
-    mark(false);
-    openEach(app, [...event.dataTransfer.files].slice(0, MOST_FILES));
+    app.openFile(event.dataTransfer.files[0]);
   });
-}
-
-// Open files one by one, so that all are in the history and the last is on the stage. Stops at an unreadable one, or when
-// something else is opened.
-async function openEach(app, files) {
-  for (const file of files) {
-    const turn = app.opening + 1;
-    if ((await app.openFile(file)) === false || app.opening !== turn) return;
-  }
 }

@@ -1,5 +1,4 @@
 // The stage: the piece to work on, the notes on its import, and the ways to open one.
-import { chordNotice } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
@@ -9,7 +8,6 @@ import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
-import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
@@ -17,17 +15,9 @@ const TOLD_SECONDS = 4;
 
 const isBlank = (entry) => entry?.kind === "nothing";
 
-// The title; a long file name is cut before the number of the take.
 function titleLine() {
   const title = make("h2", "", "…");
-  function show(text) {
-    const { song, variation } = splitTitle(text);
-    const parts = { song, comma: variation && ", ", variation };
-    title.replaceChildren(
-      ...Object.entries(parts).map(([kind, said]) => make("span", `mg-${kind}`, said)),
-    );
-    title.title = text;
-  }
+  const show = (text) => (title.textContent = title.title = text);
   return Object.assign(title, { show });
 }
 
@@ -51,9 +41,8 @@ function hintLine(usual) {
   return Object.assign(hint, { show, tell });
 }
 
-// The notes on the import: changes above the roll, other remarks in a fold below it. `notify` shows the notice of a chord
-// that was simplified.
-function readingNotes(roll, notify) {
+// The notes on the import: changes above the roll, other remarks in a fold below it.
+function readingNotes(roll) {
   const notices = make("ul", "mg-notices"),
     list = make("ul"),
     remarks = fold("", "mg-remarks", [list]);
@@ -61,8 +50,7 @@ function readingNotes(roll, notify) {
   function show(entry) {
     if (noted === entry) return;
     noted = entry;
-    const { piece, notices: changes = [], remarks: more = [] } = entry ?? {};
-    if (piece && chordNotice(piece)) notify(chordNotice(piece)); // such as C9 set as C7
+    const { notices: changes = [], remarks: more = [] } = entry ?? {};
     passFocus(notices, roll.canvas);
     notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
     notices.hidden = !changes.length;
@@ -74,24 +62,9 @@ function readingNotes(roll, notify) {
   return { notices, remarks, show };
 }
 
-function linkButton(app, tell, failed) {
-  return marked("link", "Copy link", async () => {
-    try {
-      const address = await app.link(),
-        copied = navigator.clipboard?.writeText(address) ?? Promise.reject(); // no clipboard without TLS
-      await copied.then(
-        () => tell("Link copied. It opens this piece with these settings."),
-        () => prompt("Copy this link:", address),
-      );
-    } catch (error) {
-      failed(error.message);
-    }
-  });
-}
-
 // The button that switches note editing; `changed` is called after each edit.
 function pencilFor(app, roll, changed) {
-  const edit = (piece, label, as) => (app.edit(piece, label, {}, as), changed());
+  const edit = (piece, label) => (app.edit(piece, label), changed());
   const touch = (pitch, track) => app.player.touch(pitch, { track });
   const hand = (roll.acts.hand = new Hand(roll, { edit, touch }));
   const turn = () => (pencil.switch(!hand.on), app.desk.tell("drawing")),
@@ -110,7 +83,7 @@ function pencilFor(app, roll, changed) {
 // The parts of the stage that the cards of takes lack, by name.
 function stageParts(app, card, show) {
   const { desk } = app,
-    { roll, bar, said } = card;
+    { roll } = card;
   const usual = () => {
     if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
     if (app.begins) return "the model chooses whatever is set to Any";
@@ -123,17 +96,15 @@ function stageParts(app, card, show) {
   parts.pencil = pencilFor(app, roll, show);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), desk.tell("score")));
   parts.plan = planView(app, roll, tell);
-  parts.read = readingNotes(roll, tell);
+  parts.read = readingNotes(roll);
   parts.examples = examplesFold(app);
-  parts.link = linkButton(app, tell, said.say);
   parts.zoom = zoomButtons({
     scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
   });
-  parts.zoom.append(parts.score.toggle, parts.score.print, parts.plan.toggle);
+  parts.zoom.append(parts.score.toggle, parts.plan.toggle);
   Object.assign(roll.acts, {
     choose: (bars) => desk.choose(bars),
     bend: (bars, value) => parts.plan.bend(bars, value),
-    chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
   });
   return parts;
 }
@@ -141,17 +112,17 @@ function stageParts(app, card, show) {
 export function stagePart(app, lanesNow) {
   const { desk } = app;
   const options = { label: "Piano roll of your piece", height: HIGH, prompt: true },
-    card = cardParts(app, () => desk.current, "piece", options),
-    { facts, said, star, rolls, roll, bar, play, menu, handle } = card,
+    card = cardParts(app, () => desk.current, options),
+    { facts, said, star, rolls, roll, bar, play, menu } = card,
     parts = stageParts(app, card, () => show()),
-    { hint, title, idea, mix, played, pencil, score, plan, read, examples, link, zoom } = parts;
+    { hint, title, idea, mix, played, pencil, score, plan, read, examples, zoom } = parts;
   rolls.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
   const picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
     open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id }),
     hands = make("span", "mg-hands", [star, picker, open]),
-    head = make("div", "mg-head", [handle, title, facts, hands]),
-    actions = make("span", "mg-actions", [pencil, menu, link]),
+    head = make("div", "mg-head", [title, facts, hands]),
+    actions = make("span", "mg-actions", [pencil, menu]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
     folds = make("div", "mg-folds", [mix, played, read.remarks, examples]);
   const within = [head, said, read.notices, idea, rolls, score.box, plan.row, bar, foot, folds],
@@ -159,7 +130,7 @@ export function stagePart(app, lanesNow) {
 
   function show() {
     const entry = desk.current;
-    for (const part of [foot, played, star, handle]) part.hidden = !entry;
+    for (const part of [foot, played, star]) part.hidden = !entry;
     for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // nothing to see or hear yet
     for (const part of [idea, plan, score, mix]) part.show();
     examples.show(entry);

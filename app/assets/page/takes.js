@@ -4,7 +4,6 @@ import { Axis } from "../roll/axis.js";
 import { splitTitle } from "./titles.js";
 import { blindPart } from "../widgets/blind.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
-import { likeness } from "../widgets/likeness.js";
 import { action, alarm, count, icon, make, marked, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
@@ -30,18 +29,15 @@ function takeCard(app, id, axis) {
   const start = ({ piece, region } = entryOf()) =>
     piece.lines[Math.min(region.first, barCount(piece))];
   const label = `Piano roll of take ${number + 1}`,
-    parts = cardParts(app, entryOf, "take", { label, height: "178px", axis }),
-    { facts, said, star, rolls, roll, bar, play, menu, handle } = parts;
-  const jump = icon("seam", "Go to the new part", () => app.play(entryOf(), start())),
-    further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
-    drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop"),
-    like = make("div");
-  const head = make("div", "mg-head", [handle, make("h3", "", name), facts, star, drop]),
-    foot = make("div", "mg-foot", [play, jump, make("span", "mg-actions", [menu, further])]),
-    within = [head, said, rolls, bar, foot, like],
+    parts = cardParts(app, entryOf, { label, height: "178px", axis }),
+    { facts, said, star, rolls, roll, bar, play, menu } = parts;
+  const further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
+    drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
+  const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
+    foot = make("div", "mg-foot", [play, make("span", "mg-actions", [menu, further])]),
+    within = [head, said, rolls, bar, foot],
     card = make("article", "mg-card mg-take", within, { ariaLabel: name });
-  let settled = false,
-    liked = null;
+  let settled = false;
 
   function show(lanes) {
     const entry = entryOf(),
@@ -53,11 +49,8 @@ function takeCard(app, id, axis) {
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
-    card.classList.toggle("mg-growing", !over);
-    jump.hidden = !fresh || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill";
-    if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness)));
   }
   return { id, card, show, roll, play };
 }
@@ -73,18 +66,11 @@ const ENDINGS = {
 // The progress or the end of a request in words, and the fraction done. `elsewhere` is added if its takes are not shown.
 function progressOf(run, elsewhere) {
   if (run.state) return [ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "", 1];
-  if (run.place === undefined) return ["Queued…", 0];
-  if (run.place === 1) return ["Next in the queue…", 0];
-  if (run.place) return [`Queued: ${count(run.place - 1, "request")} ahead of yours…`, 0];
-  if (!run.bars) return ["Reading your piece…", 0.001];
+  if (!run.bars) return ["Waiting for the first notes…", 0];
   const time = run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`,
-    what = run.parts ? `${run.parts.join(" and ")}, ` : "",
-    bars = `${what}bar ${run.bar} of ${run.bars}`;
-  // Shorter on a small screen, where the Stop button shows that music is being composed.
-  const short = !elsewhere && matchMedia("(max-width: 1000px)").matches,
-    left = run.left ? ` · ${short ? "" : "about "}${time} left` : "",
-    words = short ? bars[0].toUpperCase() + bars.slice(1) : `Composing ${bars}${elsewhere}`;
-  return [words + left, Math.min(0.999, run.part)];
+    left = run.left ? ` · ${time} left` : "",
+    words = `Composing bar ${run.bar} of ${run.bars}${elsewhere}${left}`;
+  return [words, Math.min(0.999, run.part)];
 }
 
 // The line above the takes: the state and progress of the request, and the tools.

@@ -1,11 +1,10 @@
-// Editing notes with pointer and keys: draw, move, resize at the right edge, delete. Each edit gives a new piece.
-import { newId } from "../desk/state.js";
+// Editing notes with the pointer: draw, move, resize at the right edge; a key deletes. Each edit gives a new piece.
 import { drawn, gridOf, indexOf, lengthened, moved, removed, toGrid } from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at the end of a note that resize it; at most a third of the note, so that it can be moved
 const DELETE = { edit: removed, words: "deleting notes" };
-const shift = (ticks, steps = 0) => ({
+const shift = (ticks, steps) => ({
   edit: (piece, chosen) => moved(piece, chosen, ticks, steps),
   words: "moving notes",
 });
@@ -15,7 +14,7 @@ const longer = (ticks) => ({
 });
 
 export class Hand {
-  // `acts`: edit(piece, words, as), where consecutive edits with the same `as` are one step; touch(pitch, track)
+  // `acts`: edit(piece, words), touch(pitch, track)
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
@@ -115,23 +114,13 @@ export class Hand {
   }
 
   // Edit the chosen notes, which stay chosen; without an effect, it is not a step.
-  apply({ edit, words }, chosen, as = null) {
+  apply({ edit, words }, chosen) {
     const { piece } = this.roll,
       made = edit(piece, chosen),
       rows = chosen.map((index) => this.row(index)),
       alone = withRows(piece, rows);
-    if (made !== piece) this.acts.edit(made, words, as);
+    if (made !== piece) this.acts.edit(made, words);
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
-  }
-
-  // Edit the chosen notes by a key; repeated presses on the same notes are one step.
-  nudge(act) {
-    const { roll, last } = this,
-      { piece } = roll,
-      named = () => `${act.words} ${[...this.chosen].sort()}`,
-      as = last?.piece === piece && last.named === named() ? last.as : `nudge ${newId()}`;
-    this.apply(act, [...this.chosen], as);
-    if (roll.piece !== piece) this.last = { piece: roll.piece, named: named(), as };
   }
 
   choose(rows) {
@@ -142,37 +131,10 @@ export class Hand {
 
   // Handle the keys of note editing; returns whether the key was one.
   key(event) {
-    if (!this.on || event.ctrlKey || event.metaKey) return false;
-    if (event.key === "Tab") return false;
-    if (event.key === "n" || event.key === "N") return this.next(event.shiftKey ? -1 : 1);
-    if (!this.chosen.size) return false;
-    const grid = gridOf(this.roll.piece),
-      steps = event.shiftKey ? 12 : 1,
-      along = event.shiftKey ? longer : shift;
-    const act = {
-      Delete: DELETE,
-      Backspace: DELETE,
-      ArrowUp: shift(0, steps),
-      ArrowDown: shift(0, -steps),
-      ArrowLeft: along(-grid),
-      ArrowRight: along(grid),
-    }[event.key];
-    if (act) this.nudge(act);
+    if (!this.on || !this.chosen.size) return false;
+    const deletes = ["Delete", "Backspace"].includes(event.key);
+    if (deletes) this.apply(DELETE, [...this.chosen]);
     else if (event.key === "Escape") this.choose([]);
-    return Boolean(act) || event.key === "Escape";
-  }
-
-  // Choose the next note, for keyboard users.
-  next(by) {
-    const count = this.roll.piece.notes.length / WIDTH;
-    if (!count) return true;
-    const at = this.chosen.size ? [...this.chosen][0] : by > 0 ? -1 : count,
-      to = (at + by + count) % count,
-      row = this.row(to);
-    this.roll.chosenNotes = new Set([to]);
-    this.acts.touch?.(row[2], row[4]);
-    this.roll.acts.seek?.(row[0]);
-    this.roll.draw();
-    return true;
+    return deletes || event.key === "Escape";
   }
 }

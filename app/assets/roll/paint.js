@@ -1,5 +1,5 @@
 // Paints the visible part of a piano roll on its canvas, so that the length of the piece does not matter.
-import { chordSigns } from "../music/keys.js";
+import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
@@ -8,8 +8,7 @@ const FLAG = 18,
   RULER = 20,
   CHORDS = 18;
 const GAP = 4,
-  LABEL = 16,
-  FAR = 5;
+  LABEL = 16;
 const NAMES = [
   ..."ground given-ground shade line line-strong faint rest ink".split(" "),
   ...["density", "register", "loudness"].map((curve) => `plan-${curve}`),
@@ -18,8 +17,6 @@ const NAMES = [
 const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
 // Register the properties, so that computed styles give them as colours in both schemes.
 for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
-// The flag where a piece gets longer than the model was trained on, the longest text that fits.
-const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 const longest = new WeakMap(); // notes → the longest duration
 
 function longestOf(notes) {
@@ -31,27 +28,16 @@ function longestOf(notes) {
   return longest.get(notes);
 }
 
-// The flags above the ruler: where the new part and where the bars beyond the trained length begin.
-function flagsOf({ isPrompt, region, piece, trainedBars = null }) {
-  const bars = barCount(piece),
-    flags = [];
-  if (!isPrompt && region && !region.tracks && (region.first || region.stop < bars))
-    flags.push({
-      tick: piece.lines[Math.min(region.first, bars)],
-      colour: "new-0",
-      texts: ["new"],
-    });
-  if (trainedBars !== null && trainedBars < bars) {
-    const bar = Math.floor(trainedBars),
-      tick = piece.lines[bar] + (trainedBars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
-    flags.push({ tick: Math.max(tick, flags[0]?.tick ?? 0), colour: "faint", texts: LONG });
-  }
-  return flags;
+// The bar where the new part begins, which has a flag; null if all is new or only some tracks are.
+function flaggedBar({ isPrompt, region, piece }) {
+  const bars = barCount(piece);
+  const isPart = region && !region.tracks && (region.first || region.stop < bars);
+  return isPart && !isPrompt ? Math.min(region.first, bars) : null;
 }
 
-// Heights above the notes: flags and ruler, then with the chords.
-export const rulerOf = (roll) =>
-  ((roll.isPrompt && roll.bars) || flagsOf(roll).length ? FLAG : 0) + RULER;
+// Heights above the notes: the flag and the ruler, then with the chords.
+const rulerOf = (roll) =>
+  ((roll.isPrompt && roll.bars) || flaggedBar(roll) !== null ? FLAG : 0) + RULER;
 export const topOf = (roll, { piece } = roll) =>
   rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
@@ -161,11 +147,10 @@ function paintBars(on) {
 function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   if (top === ruler) return;
   const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
-  const signs = chordSigns(piece);
   let free = gutter;
-  for (const [place, [tick]] of piece.chords.entries()) {
+  for (const [tick, text] of piece.chords) {
     const at = x(tick),
-      name = signs[place];
+      name = chordSign(text, piece.centre ?? 1);
     if (at > width) break;
     const crossed = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the end of the prompt
     if (!name || crossed || at + 2 < free || tick >= piece.lines.at(-1)) continue;
@@ -192,8 +177,7 @@ function paintNotes(on) {
     if (stop < from || !lane) continue;
     const { step } = lane,
       thick = Math.max(2.5, Math.min(step - 0.5, 12)),
-      row = lane.row(notes[i + 2]),
-      far = !lane.drum && !lane.within(notes[i + 2]);
+      row = lane.row(notes[i + 2]);
     const left = x(onset),
       long = lane.drum
         ? Math.max(3.5, Math.min(thick, 9))
@@ -205,10 +189,6 @@ function paintNotes(on) {
       tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)),
       y = lane.top + row * step + (step - tall) / 2;
     pen.globalAlpha = (0.72 + 0.28 * loud) * (roll.muted?.(track) ? 0.35 : 1);
-    if (far) {
-      paintFar(pen, left, row ? lane.bottom : lane.top, row ? -1 : 1);
-      continue;
-    }
     if (long < 6 || tall < 4) pen.fillRect(left, y, long, tall);
     else {
       pen.beginPath();
@@ -225,45 +205,24 @@ function paintNotes(on) {
   pen.globalAlpha = 1;
 }
 
-// Paint a note outside the pitches of its lane as a wedge at the edge.
-function paintFar(pen, left, edge, inwards) {
+// Paint a line with a flag at the beginning of the new part.
+function paintFlag({ roll, pen, ink, x, gutter, top, height }) {
+  const bar = flaggedBar(roll),
+    at = bar === null ? -1 : x(roll.piece.lines[bar]);
+  if (at < gutter) return;
+  pen.strokeStyle = pen.fillStyle = ink["new-0"];
+  pen.setLineDash([4, 3]);
   pen.beginPath();
-  pen.moveTo(left, edge + inwards * FAR);
-  pen.lineTo(left + FAR, edge);
-  pen.lineTo(left + 2 * FAR, edge + inwards * FAR);
+  pen.moveTo(Math.round(at) + 0.5, top);
+  pen.lineTo(Math.round(at) + 0.5, height);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.fillRect(at, 0, 1, FLAG);
+  pen.beginPath();
+  pen.roundRect(at, 0, pen.measureText("new").width + 10, LABEL, [0, 4, 4, 0]);
   pen.fill();
-}
-
-// Paint lines across the notes with flags to their right; a flag moves further right rather than cover another.
-function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
-  const left = x(from) - gutter,
-    taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
-  for (const { tick, colour, texts } of flagsOf(roll)) {
-    const at = x(tick),
-      fitting = texts
-        .map((text) => {
-          const wide = pen.measureText(text).width + 10,
-            other = taken.find(([start, end]) => at < end && at + wide > start);
-          return { text, wide, place: other ? other[1] + 2 : at };
-        })
-        .find(({ place, wide }) => place + wide <= width);
-    if (at < gutter || !fitting) continue;
-    const { text, wide, place } = fitting;
-    pen.strokeStyle = pen.fillStyle = ink[colour];
-    pen.setLineDash([4, 3]);
-    pen.beginPath();
-    pen.moveTo(Math.round(at) + 0.5, top);
-    pen.lineTo(Math.round(at) + 0.5, height);
-    pen.stroke();
-    pen.setLineDash([]);
-    pen.fillRect(at, 0, 1, FLAG);
-    pen.beginPath();
-    pen.roundRect(place, 0, wide, LABEL, [0, 4, 4, 0]);
-    pen.fill();
-    pen.fillStyle = ink.ground;
-    pen.fillText(text, place + 5, LABEL / 2 + 0.5);
-    taken.push([place, place + wide]);
-  }
+  pen.fillStyle = ink.ground;
+  pen.fillText("new", at + 5, LABEL / 2 + 0.5);
 }
 
 export function paint(roll) {
@@ -280,7 +239,7 @@ export function paint(roll) {
   paintChords(on);
   paintNotes(on);
   paintPlan(on);
-  paintFlags(on);
+  paintFlag(on);
   pen.restore();
   paintGutter(on);
   paintNames(on);

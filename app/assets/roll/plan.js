@@ -116,9 +116,7 @@ export function paintPlan(on) {
   for (let bar = first; bar <= stop; bar++)
     if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
       pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
-  const { letters } = roll.plan; // of a suggested plan, which include the bars to be written
-  const ends = letters ? lines.length - 1 : knownOf(on);
-  paintLetters(on, letters ?? shown.letters, first, ends);
+  paintLetters(on, shown.letters, first, knownOf(on));
   const isChosen = (curve) => curve === roll.plan.curve,
     order = Object.keys(CURVES).sort((a, b) => isChosen(a) - isChosen(b)); // the chosen one on top
   for (const curve of order) paintCurve(on, curve, shown, first, stop);

@@ -50,10 +50,6 @@ function listenForTaps(roll) {
     const taps = event.pointerType === "touch" && !roll.acts.hand?.on;
     if (taps && partOf(event) !== "ruler") press(roll, event);
   });
-  canvas.addEventListener("dblclick", (event) => {
-    if (["chords", "ruler"].includes(partOf(event)))
-      roll.acts.chord?.(Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))));
-  });
   // By touch, a drag on the ruler selects and elsewhere scrolls.
   const drags = (event) => {
     const part = partOf(event.touches[0]),

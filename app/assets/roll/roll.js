@@ -3,15 +3,15 @@
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
-import { gutterOf } from "./gutter.js";
-import { paint, placeLanes, rulerOf, topOf } from "./paint.js";
+import { GUTTER } from "./gutter.js";
+import { paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
 
 export class Roll {
-  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), chord(bar, at), bend(bars, value), hand (of note_editing.js)
+  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
   constructor(parent, { label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
@@ -29,15 +29,16 @@ export class Roll {
     this.plan = null; // the plan to show: {curve, goals, lines, next, isOpen(bar)}
     this.high = height;
     this.lanes = this.laid = [];
-    this.gutter = gutterOf(this); // pixels
+    this.gutter = GUTTER;
     this.bars = 0;
-    this.played = { tick: null, faint: false };
+    this.played = null; // the tick that is heard
     this.leave = axis.join(this);
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
-    this.coloured = new MutationObserver(() => this.draw());
-    this.coloured.observe(document.documentElement, { attributeFilter: ["class"] });
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.recolour = () => this.draw();
+    this.scheme.addEventListener("change", this.recolour);
     for (const hand of ["pointerdown", "wheel"])
       this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -49,7 +50,7 @@ export class Roll {
   close() {
     this.leave();
     this.sized.disconnect();
-    this.coloured.disconnect();
+    this.scheme.removeEventListener("change", this.recolour);
   }
 
   // `lanes`: those shared by all rolls, by default the piece's own; `seen`: the bars to show, null for all.
@@ -62,29 +63,18 @@ export class Roll {
     this.isBlank = entry.kind === "nothing"; // a new idea has no bars to select
     this.piece = piece;
     this.region = entry.region ?? null;
-    this.trainedBars = entry.trainedBars ?? null;
     this.lanes = lanes ?? lanesOf([piece]);
-    this.gutter = gutterOf(this);
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
     const words = [
       `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
-      this.longFrom &&
-        `From bar ${this.longFrom} on it is longer than the model was trained on: quality may drop.`,
       form && `Form: ${form}.`,
-      "Space plays, the left and right arrows move by bars or select bars with Shift, plus and minus zoom.",
+      "Space plays, the left and right arrows move by bars or select bars with Shift.",
     ];
     this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();
-  }
-
-  // The first bar beyond the length that the model was trained on, from 1; null if there is none.
-  get longFrom() {
-    return this.trainedBars !== null && this.trainedBars < barCount(this.piece)
-      ? Math.floor(this.trainedBars) + 1
-      : null;
   }
 
   get given() {
@@ -147,11 +137,10 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // The part of the roll under a pointer: ruler, chords, plan, or a pitch of a lane.
+  // The part of the roll under a pointer: ruler with chords, plan, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
-    if (y < rulerOf(this)) return { part: "ruler" };
-    if (y < topOf(this)) return { part: "chords" };
+    if (y < topOf(this)) return { part: "ruler" };
     const foot = this.view.clientHeight - laneOf(this);
     if (y > foot) return { part: "plan" };
     this.laid = placeLanes(this.lanes, topOf(this), foot);
@@ -166,8 +155,8 @@ export class Roll {
     return lane.at(Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step))));
   }
 
-  moveCursor(tick, follow = false, faint = false) {
-    this.played = { tick, faint };
+  moveCursor(tick, follow = false) {
+    this.played = tick;
     if (!this.placeCursor()) return;
     const x = this.x(tick),
       from = this.axis.left + this.gutter,
@@ -178,10 +167,9 @@ export class Roll {
 
   // Place the cursor; returns whether it is visible.
   placeCursor() {
-    const { tick, faint } = this.played;
+    const { played: tick } = this;
     this.cursor.hidden = tick === null || !this.piece || tick < this.begin || tick > this.end;
     if (this.cursor.hidden) return false;
-    this.cursor.classList.toggle("mg-faint", faint);
     this.cursor.style.transform = `translateX(${this.x(tick)}px)`;
     return true;
   }
@@ -229,7 +217,6 @@ export class Roll {
     const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
     end.style.bottom = `${laneOf(this)}px`; // above the plan, which is edited by drags
-    this.sign = null; // the left and right edges of its sign
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)),
       most = barCount(piece);
@@ -238,9 +225,7 @@ export class Roll {
     const sign = end.firstChild,
       x = this.x(piece.lines[bars]);
     sign.textContent = `after bar ${bars}`;
-    const wide = sign.offsetWidth,
-      last = x + wide > this.wide.clientWidth;
-    this.sign = last ? [x - wide, x] : [x, x + wide];
+    const last = x + sign.offsetWidth > this.wide.clientWidth;
     end.style.transform = `translateX(${x}px)`;
     end.classList.toggle("mg-last", last);
   }
@@ -265,10 +250,6 @@ export class Roll {
     if (this.acts.hand?.key(event)) return event.preventDefault();
     const act = {
       " ": () => this.acts.play?.(),
-      "+": () => this.scale(1.3),
-      "=": () => this.scale(1.3),
-      "-": () => this.scale(1 / 1.3),
-      0: () => this.scale(null),
       ArrowLeft: () => this.step(-1, event),
       ArrowRight: () => this.step(1, event),
       Home: () => this.acts.seek?.(0),

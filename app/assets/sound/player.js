@@ -9,12 +9,11 @@ const AHEAD = 0.12,
   AHEAD_HIDDEN = 1.6; // seconds; browsers run timers of hidden pages once a second
 
 export class Player extends Watched {
-  // `soundOf` fetches the WAV of an entry if there is no synthesizer; `failed` is called with an error message; `related`
-  // returns whether two entries have the same origin, so that a loop can carry over.
-  constructor(address, { soundOf, failed, related }) {
+  // `soundOf` fetches the WAV of an entry if there is no synthesizer; `failed` is called with an error message.
+  constructor(address, { soundOf, failed }) {
     super();
     this.synth = new Synth(address);
-    Object.assign(this, { soundOf, failed, related });
+    Object.assign(this, { soundOf, failed });
     this.entry = null;
     this.held = new Set(); // keys held down, as "track pitch"
     this.transport = new Transport({
@@ -60,9 +59,8 @@ export class Player extends Watched {
     if (this.entry?.id === entry.id) return this.update(entry);
     const goesOn = Boolean(this.audio && (this.playing || this.asked));
     if (this.audio) this.pause();
-    const related = this.entry !== null && this.related(this.entry, entry);
     this.entry = entry;
-    this.transport.load(entry.piece, this.#frontier(entry), related);
+    this.transport.load(entry.piece, this.#frontier(entry));
     if (at !== null) this.seek(at);
     this.tell("load");
     if (goesOn) await this.play();
@@ -162,10 +160,9 @@ export class Player extends Watched {
   }
 
   // Apply the settings of the desk.
-  adjust({ tempo, transpose, metronome, mix }) {
+  adjust({ tempo, transpose, mix }) {
     this.transport.setTempo(tempo);
     this.transport.setTranspose(transpose);
-    this.transport.metronome = metronome;
     this.transport.setMix(mix);
   }
 

@@ -2,10 +2,10 @@
 import { Clock } from "../music/clock.js";
 import { quantised } from "../music/edits.js";
 import { barAt, barCount, beatOf, endTick, linesFor, withBars } from "../music/piece.js";
-import { CLICKS } from "./transport.js";
 
 const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black keys from C
 const VELOCITY = 88;
+const CLICKS = { first: [76, 110], other: [77, 80] }; // pitch and velocity
 
 export class Recorder {
   on = false;

@@ -2,13 +2,12 @@
 // synthesizer, and `now` returns the time of its clock.
 import { Clock } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
-import { WIDTH, barAt, beatOf, endTick, firstFrom } from "../music/piece.js";
+import { WIDTH, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds for the last note to fade
 const LEAD = 0.04; // seconds before the first note, so that its attack is not cut
 const DRUMS = 9; // channel
 const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
-export const CLICKS = { first: [76, 110], other: [77, 80] };
 
 export const noMix = (track) => ({
   mute: false,
@@ -20,7 +19,7 @@ export const noMix = (track) => ({
 export class Transport {
   constructor({ now, out, changed = () => {} }) {
     Object.assign(this, { now, out, changed });
-    this.playing = this.waiting = this.metronome = false;
+    this.playing = this.waiting = false;
     this.tempo = 1;
     this.transpose = 0;
     this.loop = null; // [from, to] in ticks
@@ -31,39 +30,14 @@ export class Transport {
     this.piece = null;
   }
 
-  // Load another piece; `frontier` is the tick up to which a growing one is known. Playback continues at the same beat, and
-  // a loop carries over if the piece is `related` and long enough.
-  load(piece, frontier = Infinity, related = true) {
-    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat,
-      end = piece.lines.at(-1),
-      loop = this.loop?.map((tick) => tick * scale);
-    this.at = Math.min(this.tick * scale, end);
-    this.loop = related && loop?.[1] <= end ? loop : null;
-    if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
+  // Load another piece, without the loop; `frontier` is the tick up to which a growing one is known. Playback continues at
+  // the same beat.
+  load(piece, frontier = Infinity) {
+    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat;
+    this.at = Math.min(this.tick * scale, piece.lines.at(-1));
+    this.loop = null;
     this.#take(piece, frontier);
     if (this.playing) this.#restart(this.at);
-  }
-
-  // Switch without a gap: play out what has been sent, then continue in the other piece. Its notes held at that tick start
-  // at once; those in both pieces continue without a new attack.
-  #change(piece, frontier, scale, keep = true) {
-    const time = Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)),
-      { at } = this,
-      tracks = JSON.stringify(this.piece.tracks);
-    this.sent = Math.min(this.sent * scale, piece.lines.at(-1));
-    this.#take(piece, frontier);
-    const same = keep && scale === 1 && tracks === JSON.stringify(piece.tracks);
-    for (const [key, note] of [...this.active]) {
-      const end = same ? this.#endOf(key) : 0;
-      if (end > this.sent) note.end = end;
-      else this.#off(key, time);
-    }
-    this.anchors = [this.#anchor(this.now(), at), this.#anchor(time, this.sent)];
-    const { notes } = piece,
-      until = firstFrom(notes, this.sent);
-    for (let i = 0; i < until; i += WIDTH)
-      if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum)
-        this.#on(i, time);
   }
 
   // Update a piece that has grown or was edited during playback. The loop is cut to its length, and restarts if playback
@@ -73,14 +47,12 @@ export class Transport {
       waited = this.waiting,
       end = piece.lines.at(-1);
     const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
-    const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
     const around = this.#loopEnd < Infinity;
     if (this.loop)
       this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     if (this.playing && around && this.sent >= this.loop?.[1]) return this.#restart(this.loop[0]);
-    // With new tempos, the tick that is heard and the last one sent are at other seconds.
-    if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
+    if (retimed) return this.#restart(place);
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
     if (waited && (frontier > place + piece.ticksPerBeat || this.#loopEnd <= frontier))
       this.#restart(place);
@@ -170,10 +142,8 @@ export class Transport {
 
   setTranspose(steps) {
     if (steps === this.transpose) return;
-    const at = this.tick;
     this.transpose = steps;
-    if (this.playing && !this.waiting)
-      Object.assign(this, { at }).#change(this.piece, this.frontier, 1, false);
+    if (this.playing && !this.waiting) this.#restart(this.tick);
   }
 
   setLoop(loop) {
@@ -261,7 +231,6 @@ export class Transport {
         end = notes[i] + notes[i + 1];
       if (key && end <= to) this.#off(key, this.#time(anchor, end));
     }
-    if (this.metronome) this.#click(from, to, anchor);
   }
 
   // Start the note at a place in the array, unless it already sounds.
@@ -276,19 +245,6 @@ export class Transport {
     this.out.on(channel, sounding, velocity, time);
     this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
     return key;
-  }
-
-  #click(from, to, anchor) {
-    const { piece } = this,
-      { lines } = piece;
-    for (let bar = barAt(piece, Math.max(0, from)); lines[bar + 1] && lines[bar] < to; bar++) {
-      const end = Math.min(lines[bar + 1], to),
-        beat = beatOf(piece, bar);
-      for (let tick = lines[bar]; tick < end; tick += beat) {
-        const sound = CLICKS[tick === lines[bar] ? "first" : "other"];
-        if (tick >= from) this.out.click(...sound, this.#time(anchor, tick));
-      }
-    }
   }
 
   #off(key, time) {

@@ -59,13 +59,6 @@ function drawn(pairs, last) {
   return blind(among[Math.floor(Math.random() * among.length)]);
 }
 
-function loadAgain(app, { id, at }) {
-  const { desk, player } = app,
-    loaded = desk.entries.get(id);
-  player.pause();
-  return loaded ? player.load(loaded, { at }) : app.follow();
-}
-
 // The button and the dialog that it opens. `show` hides the button if there is nothing to compare.
 export function blindPart(app) {
   const { desk, player } = app;
@@ -80,10 +73,8 @@ export function blindPart(app) {
   let pairs = [];
   let known = new Set(); // the sides that have been heard
   let answer = "";
-  let before = null; // the piece in the player and its position
 
   function open() {
-    before = { id: player.entry?.id, at: player.tick };
     player.pause();
     player.loop(null);
     draw();
@@ -121,7 +112,8 @@ export function blindPart(app) {
 
   box.addEventListener("close", () => {
     pair = null;
-    loadAgain(app, before);
+    player.pause();
+    app.follow();
     opener.focus();
   });
   player.watch(() => box.open && show());

@@ -5,13 +5,12 @@ import { Roll } from "../roll/roll.js";
 import { alarm, icon, make, rename } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { rangeBar } from "./range_bar.js";
-import { saveMenu, grip } from "./save_menu.js";
+import { saveMenu } from "./save_menu.js";
 
 export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a single take
 
-// The parts of a card. `show` takes an entry and how its roll shows it; `what` names it on the grip; `acts` are additional
-// actions of the roll.
-export function cardParts(app, entryOf, what, { acts = {}, ...options }) {
+// The parts of a card. `show` takes an entry and how its roll shows it; `acts` are additional actions of the roll.
+export function cardParts(app, entryOf, { acts = {}, ...options }) {
   const { desk, player } = app;
   const rolls = make("div");
   const roll = new Roll(rolls, {
@@ -39,7 +38,7 @@ export function cardParts(app, entryOf, what, { acts = {}, ...options }) {
     play.show();
   }
   const facts = make("span", "mg-facts");
-  return { facts, said, star, rolls, roll, bar, play, menu, handle: grip(entryOf, what), show };
+  return { facts, said, star, rolls, roll, bar, play, menu, show };
 }
 
 function starButton(desk, idOf) {

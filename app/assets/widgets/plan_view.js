@@ -30,10 +30,7 @@ export function planShown(app, entry, roll = null) {
   const next = canAsk(app) ? nextOf(app) : null;
   const isOpen = (bar) => canAsk(app) && (isIn(next, bar) || isIn(roll.range, bar));
   const bars = Math.max(barCount(piece), next?.stop ?? 0);
-  const { of, from, letters: planned } = app.sketched ?? {};
-  const isPlanned = of === entry.id && from === next?.first && Object.keys(desk.goals).length > 0;
-  const letters = isPlanned ? planned : null;
-  return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen, letters };
+  return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen };
 }
 
 // The goals for the bars that are written next; none if the plan is hidden.
@@ -44,57 +41,12 @@ export function planAsked(app, { kind = "continue", first, last }) {
   return kind === "continue" ? askedOf(goals, open.chosen, settings.bars) : null;
 }
 
-// The goals with those of a take's plan for the next bars; goals set by hand stay.
-function goalsOf(piece, { first, stop }, goals) {
-  const plan = planOf(piece);
-  const added = {};
-  for (let bar = first; bar < Math.min(stop, barCount(piece)); bar++) {
-    const goal = {};
-    for (const [curve, { step }] of Object.entries(CURVES)) {
-      const value = plan[curve][bar];
-      if (value !== null) goal[curve] = Math.round(value / step) * step;
-    }
-    added[bar] = { ...goal, ...goals[bar] };
-  }
-  return { ...goals, ...added };
-}
-
-// The button that suggests a plan. The model states its plan bar by bar while writing, so it has to write a take.
-function suggestion(app, tell) {
-  const { desk } = app;
-  let stopping = null;
-  const button = action("Suggest a plan", () => (stopping ? stopping.abort() : ask()));
-  button.title =
-    "The model writes a take and shows its plan for you to change; the take is not kept";
-  async function ask() {
-    const { id } = desk.current;
-    const next = nextOf(app);
-    stopping = new AbortController();
-    button.textContent = "Stop planning";
-    try {
-      const piece = await app.composer.sketch(stopping.signal);
-      if (desk.current?.id !== id) return;
-      const { letters } = planOf(piece);
-      app.sketched = { of: id, from: next.first, letters };
-      desk.bend(goalsOf(piece, next, desk.goals));
-      tell("Plan taken from one generated take.");
-    } catch (error) {
-      if (error.name !== "AbortError") app.fail(error.message);
-    } finally {
-      stopping = null;
-      button.textContent = "Suggest a plan";
-    }
-  }
-  return button;
-}
-
 // The button that shows the plan, and the row of its curves under the roll.
 export function planView(app, roll, tell) {
   const { desk } = app;
   const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
-  const suggest = suggestion(app, tell);
 
   function bend(bars, value) {
     const { curve } = desk.settings;
@@ -130,7 +82,7 @@ export function planView(app, roll, tell) {
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
   });
-  const within = [...names, suggest, clear, hint],
+  const within = [...names, clear, hint],
     row = make("div", "mg-plan-row mg-of-roll", within, { ariaLabel: "Plan", role: "group" });
 
   function show() {
@@ -143,7 +95,6 @@ export function planView(app, roll, tell) {
       button.ariaPressed = button.dataset.curve === curve;
       button.title = button.textContent + (canAsk(app) ? HOW : "");
     }
-    suggest.hidden = !canAsk(app);
     clear.hidden = !Object.keys(desk.goals).length;
     hint.textContent = canAsk(app) ? "drag over the orange bars" : (app.model.lacks.plan ?? "");
   }

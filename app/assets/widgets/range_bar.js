@@ -8,13 +8,12 @@ const ACTS = {
   end: "Cut after this",
   loop: "Loop",
   delete: "Delete",
-  chord: "Set chord",
 };
 const BUSY = "The model is composing; press Stop first.";
 const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
 // Label each action with what it would do to the bars, or why it is not possible.
-function showActs(acts, { model, composer }, { piece, state }, { first, stop }, bars) {
+function showActs(acts, { model, composer }, { piece, state }, { stop }, bars) {
   // While a take is being written, its bars can be neither cut nor deleted.
   const busy = composer.busy && BUSY,
     growing = state === "running" && GROWING,
@@ -25,24 +24,11 @@ function showActs(acts, { model, composer }, { piece, state }, { first, stop }, 
   able(acts.continue, `Continue after bar ${stop}`, busy);
   able(acts.end, `End the piece after bar ${stop}`, growing, last);
   able(acts.delete, `Delete ${bars}; later bars move up`, growing);
-  able(acts.chord, "", growing);
-  acts.chord.parentElement.hidden = stop - first > 1;
-}
-
-function chordField() {
-  return make("input", "mg-chord", "", {
-    type: "text",
-    placeholder: "Am7",
-    ariaLabel: "Chord for this bar",
-    maxLength: 12,
-    spellcheck: false,
-  });
 }
 
 export function rangeBar(app, roll, entryOf) {
   const words = make("span", "mg-range-words"),
-    why = make("span", "mg-why"),
-    typed = chordField();
+    why = make("span", "mg-why");
   const leave = () => (passFocus(box, roll.canvas), roll.select(null));
   function press(name) {
     why.textContent = isAble(acts[name]) ? "" : acts[name].title;
@@ -51,7 +37,7 @@ export function rangeBar(app, roll, entryOf) {
       from = document.activeElement;
     if (name !== "loop") leave();
     try {
-      app.bars(entryOf().id, name, range, typed.value);
+      app.bars(entryOf().id, name, range);
     } catch (error) {
       roll.select(range); // so that it can be tried again
       from.focus();
@@ -61,15 +47,8 @@ export function rangeBar(app, roll, entryOf) {
   const acts = {};
   for (const [name, text] of Object.entries(ACTS)) acts[name] = action(text, () => press(name));
   acts.rewrite.classList.add("mg-new");
-  typed.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    press("chord");
-  });
-  const { chord: set, ...others } = acts,
-    chord = make("span", "mg-chord-box", [typed, set]),
-    clear = icon("close", "Clear selection", leave),
-    within = [words, ...Object.values(others), chord, clear, why],
+  const clear = icon("close", "Clear selection", leave),
+    within = [words, ...Object.values(acts), clear, why],
     box = make("div", "mg-range-bar", within, { hidden: true, role: "group" });
 
   function show(range) {
@@ -84,5 +63,5 @@ export function rangeBar(app, roll, entryOf) {
     if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent))
       why.textContent = "";
   }
-  return Object.assign(box, { show, typeChord: () => (typed.focus(), typed.select()) });
+  return Object.assign(box, { show });
 }

@@ -1,4 +1,4 @@
-// Saving a piece: drag it out of the page, or save it as MIDI (whole, one track, the new bars), as a score or as audio. If
+// Saving a piece: as MIDI (whole, one track, the new bars), as a score or as audio. If
 // playback differs from what is written, as by a transposition or a muted track, both versions are offered.
 import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
@@ -41,25 +41,6 @@ function heardEntry(app, entry) {
   const heard = changes.length > 0 && { as_heard: changes.join(", ") },
     made = provenance ? { ...provenance, ...heard } : null;
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
-}
-
-// Browsers pass `DownloadURL` to the target of the drag, such as a folder or a music program.
-export function grip(entryOf, what) {
-  const element = make("span", "mg-grip", "⠿", {
-    title: `Drag this ${what}, as written, into another program`,
-    draggable: true,
-    ariaHidden: "true",
-  });
-  element.addEventListener("dragstart", (event) => {
-    const entry = entryOf();
-    if (!entry?.piece.notes.length) return event.preventDefault();
-    const name = `${fileName(entry.title)}.mid`,
-      address = `data:${MIDI};base64,${midiOf(entry).toBase64()}`;
-    event.dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${address}`);
-    event.dataTransfer.setData("text/plain", name);
-    event.dataTransfer.effectAllowed = "copy";
-  });
-  return element;
 }
 
 // The items of the menu: headings as text, and buttons as [label, end of the file name, MIME type, function that makes the

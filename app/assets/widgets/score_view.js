@@ -2,21 +2,20 @@
 // OpenSheetMusicDisplay engraves it; it is loaded when a score is first shown.
 import { asRead } from "../music/notation.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, count, make, marked } from "./parts.js";
+import { count, make, marked } from "./parts.js";
 import { fileKept, isXml } from "./save_menu.js";
 
 const UNIT = 10; // pixels per unit of the engraver
 const STAFF = 4; // units from the top to the bottom line of a staff
 const MARGIN = 20; // pixels above a bar that is scrolled to
-const SIZES = { wide: 0.85, small: 0.6, print: 0.8 };
+const SIZES = { wide: 0.85, small: 0.6 };
 const SMALL = 640; // pixels of width
-const PAPER = 1040; // pixels of width of a printed page
 const PAUSE = 150; // milliseconds from a change of width to a new layout
-const LONG = 48; // bars; engraving more takes noticeable time, so it is announced
 const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
   autoBeam: true,
+  drawTitle: false,
   disableCursor: true, // this class marks the bars itself
   autoGenerateMultipleRestMeasuresFromRestMeasures: false, // keep one bar of the score per bar of the piece
 };
@@ -63,10 +62,8 @@ export class ScoreView {
     const named = { hidden: true, tabIndex: 0, ariaLabel: "Score", role: "region" };
     this.box = make("div", "mg-score", [this.status, this.sheet], named);
     this.toggle = marked("score", "Score", () => ((this.on = !this.on), changed()));
-    this.print = action("Print", () => window.print());
     this.sheet.addEventListener("click", (event) => this.#seek(event));
     this.#watchWidth();
-    this.#watchPrinting();
   }
 
   // The take that plays, or the piece.
@@ -79,7 +76,7 @@ export class ScoreView {
   show() {
     const { box, toggle, chosen: entry } = this;
     toggle.ariaPressed = this.on;
-    box.hidden = this.print.hidden = !this.on || !entry || entry.kind === "nothing";
+    box.hidden = !this.on || !entry || entry.kind === "nothing";
     if (!box.hidden && entry.piece !== this.asked?.piece) this.#load(entry);
   }
 
@@ -120,8 +117,7 @@ export class ScoreView {
 
   // Draw after the announcement has been painted.
   #drawSoon() {
-    const bars = this.#count;
-    this.status.textContent = bars > LONG ? `Engraving ${bars} bars…` : this.words;
+    this.status.textContent = "Engraving…";
     this.soon ??= painted().then(() => {
       this.soon = null;
       this.#draw();
@@ -130,13 +126,12 @@ export class ScoreView {
     return this.soon;
   }
 
-  #draw({ isPrinted = false } = {}) {
+  #draw() {
     const { engraver, sheet, drawn } = this;
     if (drawn.hidden || !sheet.clientWidth) return;
     const isSmall = sheet.clientWidth < SMALL;
-    engraver.setOptions({ drawTitle: isPrinted, drawPartNames: !isSmall });
-    engraver.setPageFormat(isPrinted ? "A4_P" : "Endless");
-    engraver.zoom = isPrinted ? SIZES.print : this.zoom * (isSmall ? SIZES.small : SIZES.wide);
+    engraver.setOptions({ drawPartNames: !isSmall });
+    engraver.zoom = this.zoom * (isSmall ? SIZES.small : SIZES.wide);
     engraver.render();
     this.#mark(this.marked);
   }
@@ -202,29 +197,11 @@ export class ScoreView {
     let timer = null;
     let width = 0;
     const sized = new ResizeObserver(() => {
-      if (this.sheet.clientWidth === width || !this.box.contains(this.sheet)) return;
+      if (this.sheet.clientWidth === width) return;
       width = this.sheet.clientWidth;
       clearTimeout(timer);
       timer = setTimeout(() => !this.drawn.hidden && this.#drawSoon(), PAUSE);
     });
     sized.observe(this.sheet);
-  }
-
-  // Print the score alone, in pages.
-  #watchPrinting() {
-    const paper = make("div", "mg-paper");
-    paper.style.width = `${PAPER}px`;
-    addEventListener("beforeprint", () => {
-      if (this.box.hidden || this.drawn.hidden) return;
-      document.body.append(paper);
-      paper.append(this.sheet);
-      this.#draw({ isPrinted: true });
-    });
-    addEventListener("afterprint", () => {
-      if (!paper.isConnected) return;
-      this.box.append(this.sheet);
-      paper.remove();
-      this.#draw();
-    });
   }
 }

@@ -33,12 +33,10 @@ LOOK_SECONDS = 0.05  # between checks for cancelled jobs
 MANY_ROWS = 4  # rows per process from which another process is worth its memory
 TOGETHER_ROWS = 4  # rows more than elsewhere from which loading the model there is worth it
 MOST_PROCESSES = 4
-LOST = "the composing process has ended; try again"
-KILLED = (
-    "the system ended the composing process, most likely for lack of memory; "
+LOST = (
+    "the composing process has ended, perhaps for lack of memory; "
     "try again, with fewer takes or bars if it happens again"
 )
-DYING_SECONDS = 2  # from the end of the pipe of a process to its own end
 LOG = logging.getLogger(__name__)
 KEPT = 3  # models in memory, more if all are in use
 REPORT_SECONDS = 0.02  # between reports of new tokens
@@ -50,14 +48,13 @@ class RemoteJob(Progress):
     def __init__(self, task: Task, cancelled: Callable[[], bool] = lambda: False) -> None:
         super().__init__(task.order.request.variations)
         self.task, self.cancelled = task, cancelled
-        self.place = 0  # in the queue, from 1; 0 once it runs
         self.cancel_sent = False
 
     def add(self, news: News) -> None:
         """Add a report."""
         for row, new in zip(self.rows, news.rows, strict=False):
             row += new
-        self._bars, self.place = news.bars, news.place
+        self._bars = news.bars
         self.error, self.bound = news.error, news.bound
         if news.ended:
             self.ended.set()
@@ -102,9 +99,7 @@ class EngineProcess:
     def receive(self) -> None:
         """Receive its reports; an error of the pipe means that it has died."""
         for news in self.connection.recv():
-            if (job := self.jobs.get(news.number)) is None:
-                continue  # moved to another process
-            job.add(news)
+            self.jobs[news.number].add(news)
             if news.ended:
                 del self.jobs[news.number]
         self.ready = True
@@ -115,14 +110,11 @@ class EngineProcess:
         self._process.join()
         self.connection.close()
 
-    def give_up(self, *, has_died: bool) -> None:
-        """Kill it and fail its jobs, with a message for users if the system had killed it."""
-        if has_died:
-            self._process.join(DYING_SECONDS)
-        killed = (self._process.exitcode or 0) < 0
+    def give_up(self) -> None:
+        """Kill it and fail its jobs."""
         self.end()
         for job in self.jobs.values():
-            job.error = ValueError(KILLED) if killed else RuntimeError(LOST)
+            job.error = ValueError(LOST)
             job.ended.set()
         self.jobs = {}
 
@@ -218,28 +210,13 @@ class Composer:
         with self._lock:
             if process not in self.processes:
                 return
-            was_ready = process.ready
             try:
                 process.receive()
-                if not was_ready:
-                    self._relieve_others(process)
             except Exception as error:  # this thread must go on, since only it ends jobs
-                has_died = isinstance(error, EOFError | OSError)
-                if not has_died:
+                if not isinstance(error, EOFError | OSError):  # it has not died
                     LOG.exception("a report of a composing process was not understood")
                 self.processes.remove(process)
-                process.give_up(has_died=has_died)
-
-    def _relieve_others(self, new: EngineProcess) -> None:
-        """Move the latest jobs of other processes that have not begun to one that has just become ready."""
-        for process in self.processes:
-            for number, job in [*process.jobs.items()][::-1]:
-                if process.rows - len(job.rows) <= new.rows:
-                    break
-                if not any(job.rows) and not job.cancel_sent:
-                    del process.jobs[number]
-                    process.send(number)
-                    new.give(job)
+                process.give_up()
 
     def _cancel(self, process: EngineProcess) -> None:
         with self._lock:
@@ -267,37 +244,27 @@ class News:
     number: int
     rows: list[list[int]]  # new tokens by variation
     bars: int = 0  # complete new bars in every variation that is still being written
-    place: int = 0  # in the queue, from 1; 0 if it runs
     ended: bool = False
     error: Exception | None = None
     bound: Exception | None = None  # why the music ended before its length
 
 
-@dataclass
-class _AtWork:
-    """A running request, and its last reported place in the queue."""
-
-    job: Job
-    model: str
-    place: int = 0
-
-
 class Engines:
-    """The engines of the last few models; the busy one that has had the least time works next."""
+    """The engines of the last few models; the busy ones take steps in turn."""
 
     def __init__(self, share: int = 1) -> None:
         """Use at most 1/share of the memory."""
         self._share = share
         # By model name, the last used at the end. Idle engines keep the prompts that they read last.
         self._engines: OrderedDict[str, Engine] = OrderedDict()
-        self._had: dict[str, float] = {}  # seconds that each busy engine has had
-        self._at_work: dict[int, _AtWork] = {}  # by number
+        self._busy: dict[str, None] = {}  # names of models, in the order of their turns
+        self._at_work: dict[int, Job] = {}  # by number
         self._failed: list[News] = []
 
     @property
     def idle(self) -> bool:
         """Whether no request is running."""
-        return not self._had
+        return not self._busy
 
     def take(self, task: Task) -> None:
         """Add a request; if it fails, that is reported next."""
@@ -313,46 +280,41 @@ class Engines:
             return most is not None and job.steps >= most
 
         job = Job(task.order, is_long, task.owner)
-        # A model that was idle does not get its idle time back.
-        self._had.setdefault(name, min(self._had.values(), default=0.0))
-        self._at_work[task.number] = _AtWork(job, name)
+        self._busy.setdefault(name)
+        self._at_work[task.number] = job
         engine.add(job)
 
     def leave(self, number: int) -> None:
         """Cancel a request at the next step."""
         if number in self._at_work:
-            self._at_work[number].job.cancelled = lambda: True
+            self._at_work[number].cancelled = lambda: True
 
     def work(self) -> None:
-        """Let the engine that has had the least time take a step."""
+        """Let the next engine take a step."""
         from musicgen.generation.engine import one_thread
 
-        name = min(self._had, key=lambda name: self._had[name])
-        engine, begun = self._engines[name], time.monotonic()
+        name = next(iter(self._busy))
+        engine = self._engines[name]
         try:
             with one_thread():
                 engine.work()
         except Exception as error:  # of the model: fail all its requests
             engine.fail(error)
-        self._had[name] += time.monotonic() - begun
-        if engine.idle:
-            del self._had[name]
+        del self._busy[name]
+        if not engine.idle:
+            self._busy[name] = None
 
     def news(self) -> list[News]:
         """Return the reports since the last call."""
         found, self._failed = self._failed, []
-        for number, one in [*self._at_work.items()]:
-            job = one.job
+        for number, job in [*self._at_work.items()]:
             ended, rows = job.ended.is_set(), job.fresh()
-            place = 0 if ended or job.steps else self._engines[one.model].place(job)
-            if ended or any(rows) or place != one.place:
-                one.place = place
+            if ended or any(rows):
                 found.append(
                     News(
                         number=number,
                         rows=rows,
                         bars=job.bars,
-                        place=place,
                         ended=ended,
                         error=_plain(job.error),
                         bound=_plain(job.bound),
@@ -369,7 +331,7 @@ class Engines:
         if model.given not in self._engines:
             most_bytes = MOST_BYTES // self._share
             engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
-            idle = [name for name in self._engines if name not in self._had]
+            idle = [name for name in self._engines if name not in self._busy]
             for name in idle[: max(0, len(self._engines) - KEPT + 1)]:
                 del self._engines[name]
             self._engines[model.given] = engine

@@ -13,7 +13,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.web.composing.streamed_takes import files_of
+from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen.common.workers import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
@@ -48,19 +49,11 @@ Answer = TypeVar("Answer")
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenedFile:
-    """A file as written, and as a piece in the language of a model."""
-
-    written: Score
-    piece: Piece
-
-
 class FileReader:
     """Reads files of strangers in other processes within limits, and caches the last ones."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[bytes, str], OpenedFile] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, str], Piece] = OrderedDict()
         self._lock = threading.Lock()
         self.apart = Readers().ask
 
@@ -87,25 +80,19 @@ class FileReader:
             said = "Written from the notes alone, not into your file: that takes too long."
             return {**plain, "notKept": said}
 
-    def open(
-        self,
-        data: bytes,
-        name: str,
-        language: Language,
-        client: str = "",
-    ) -> OpenedFile:
-        """Return a file as a score and as a piece in a language."""
+    def open(self, data: bytes, name: str, language: Language, client: str = "") -> Piece:
+        """Return a file as a piece in a language."""
         key = hashlib.sha256(data).digest(), language.name
         with self._lock:
-            opened = self._kept.pop(key, None)
-        if opened is None:
-            opened = self.apart(client, quoted(name), _opened, data, name, language.name)
-            opened = replace(opened, piece=replace(opened.piece, language=language, original=data))
+            piece = self._kept.pop(key, None)
+        if piece is None:
+            piece = self.apart(client, quoted(name), _opened, data, name, language.name)
+            piece = replace(piece, language=language, original=data)
         with self._lock:
-            self._kept[key] = opened
+            self._kept[key] = piece
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return replace(opened, piece=replace(opened.piece, name=title_of(name)))
+        return replace(piece, name=title_of(name))
 
 
 def with_leading_rest(piece: Piece, bars: int) -> Piece:
@@ -126,9 +113,8 @@ def _read(data: bytes, name: str) -> Score:
     return read_file(data, limits=UPLOAD, name=quoted(name), suffix=Path(name).suffix)
 
 
-def _opened(data: bytes, name: str, spoken: str) -> OpenedFile:
-    written = _read(data, name)
-    return OpenedFile(written=written, piece=piece_of(_language(spoken), written, quoted(name)))
+def _opened(data: bytes, name: str, spoken: str) -> Piece:
+    return piece_of(_language(spoken), _read(data, name), quoted(name))
 
 
 def _files(take: Take, spoken: str) -> dict[str, Any]:
@@ -159,33 +145,28 @@ def title_of(name: str) -> str:
     return title or "Your file"
 
 
-def has_drums(score: Score) -> bool:
-    """Return whether drums have notes."""
-    return any(score.tracks[index].is_drum for index in set(score.notes.track.tolist()))
-
-
-def other_metre(score: Score) -> str | None:
-    """Return the first metre other than 4/4 or 2/2, or None."""
-    rows = zip(*(column.tolist() for column in score.meters.columns), strict=True)
-    return next(
-        (f"{top}/{low}" for _, top, low in rows if (top, low) not in ((4, 4), (2, 2))), None
-    )
-
-
-def notices(opened: OpenedFile) -> list[str]:
+def notices(piece: Piece) -> list[str]:
     """Return notices on what was changed or left out, to be shown above the roll."""
-    written, language = opened.written, opened.piece.language
-    shown: dict[str, str] = {}  # by topic
-    if has_drums(written) and language.name == "remi":
-        shown["drums"] = "The drums are left out: this model plays the piano."
-    metre = other_metre(written)
-    if metre and not language.every_metre:
-        shown["metre"] = (
-            f"The piece is in {metre}, but this model knows only 4/4, so the bar lines move."
-        )
-    remarks = [remark for remark in opened.piece.remarks if isinstance(remark, Remark)]
-    # Other remarks are details for the fold below the roll.
-    return [*shown.values(), *(one for one in remarks if one.about and one.about not in shown)]
+    remarks = [remark for remark in piece.remarks if isinstance(remark, Remark)]
+    return [
+        remark for remark in remarks if remark.about
+    ]  # others are details for the fold below the roll
+
+
+def likeness(reference: Score, output: Score) -> list[dict[str, Any]]:
+    """Return the similarity of an output to a reference by quarters, one row per metric.
+
+    A value is None if the quarter or the reference has nothing to compare.
+    """
+    if not len(reference.notes):
+        return []
+    style = profiles(reference, ALL)
+    found = [similarities(style, profiles(part, ALL)) for part in quarters(output)]
+    rows = [
+        {"metric": METRICS[metric], "quarters": [part[metric] for part in found]}
+        for metric in style
+    ]
+    return [row for row in rows if any(value is not None for value in row["quarters"])]
 
 
 def made_here(data: bytes) -> dict[str, Any] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from app.web.composing.streamed_takes import Region, StreamedTakes
 from musicgen.continuation import Continuation, accompaniment, infilling
@@ -13,18 +14,13 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import CONTROLS, MUSICAL, Sampling
 from musicgen.pieces import Piece, empty_prompt
 from musicgen.playable import Playable
-from tokenization import wording
 from tokenization.analysis.chords import read_chords
 from tokenization.language import Language
 
 MOST_BARS = 128  # of a continuation; a gap is limited by its goal, parts by the piece
 MOST_REST = 128  # empty bars before a piece; does not limit requests
 MOST_VARIATIONS = 8
-KINDS = ("continue", "infill", "accompany")
-LONGEST_CHORDS = 2000  # characters
-LONGEST_NAME = 40
-CURVES = ("density", "register", "loudness")  # of a plan on the page
-MOST_PARTS = 32  # names; a language limits how many it can write
+LONGEST_TITLE = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,138 +36,89 @@ class MusicRequest(Request):
     last: int = 1
     parts: tuple[str, ...] = ()  # to accompany the others
     idea: Mapping[str, Any] = field(default_factory=dict)  # for a new piece
-    dense: int = 0  # show the sparsest (−1) or densest (1) of several attempts
+
+
+# The same as plain values.
+Kind = Literal["continue", "infill", "accompany"]
+Whole = Annotated[int, Field(strict=True)]
+Number = Whole | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Name = Annotated[str, StringConstraints(max_length=40, strip_whitespace=True)]
+Names = Annotated[list[Name], Field(max_length=32)]  # a language limits how many parts it can write
+Curve = Literal["density", "register", "loudness"]
+Values = Annotated[list[Number | None], Field(max_length=MOST_BARS)]
+
+
+class _Idea(BaseModel):
+    style: Name = ""
+    key: Name = ""
+    tempo: Number = 0
+    metre: Name = ""
+    parts: Names = []
+    form: Name = ""
+
+
+class _Plain(BaseModel):
+    kind: Kind = "continue"
+    model: str = ""
+    title: str = ""
+    prompt_bars: Whole | None = Field(None, alias="promptBars")
+    rest: Whole = 0
+    first: Whole = 0
+    last: Whole = 0
+    parts: Names = []
+    idea: _Idea | None = None
+    bars: Annotated[Whole, Field(ge=1, le=MOST_BARS)]
+    variations: Annotated[Whole, Field(ge=1, le=MOST_VARIATIONS)]
+    sampling: dict[str, Number]
+    ends: bool = False
+    chords: Annotated[str, Field(max_length=2000)] = ""
+    plan: dict[Curve, Values] | None = None
 
 
 def request_from(plain: Any) -> MusicRequest:
     """Return the validated request of the page or of a program."""
     if not isinstance(plain, Mapping):
         raise ValueError("the request is not an object with names and values")
-    if missing := [name for name in ("bars", "variations", "sampling") if name not in plain]:
-        raise ValueError(
-            f"{wording.listed(missing)} is missing; give all of bars, variations, sampling"
-        )
-    seed, sampling = _sampling_from(plain["sampling"])
-    idea = idea_from(plain.get("idea") or {})
-    form = {"form": name} if (name := idea.pop("form", "")) else {}
+    try:
+        asked = _Plain.model_validate(plain)
+    except ValidationError as error:
+        last = error.errors()[-1]  # of a number, after "not an integer"
+        said = last["msg"]
+        raise ValueError(f"{last['loc'][0]}: {said[0].lower()}{said[1:]}") from None
+    if asked.kind == "accompany" and not asked.parts:
+        raise ValueError("parts must be a list of the parts to write")
+    idea = {name: value for name, value in asked.idea or () if value}
+    plan: dict[str, Any] = {"form": form} if (form := idea.pop("form", "")) else {}
+    plan.update((asked.plan or {}).items())
+    seed, sampling = _sampling_from(asked.sampling)
     return MusicRequest(
-        **_kind_attributes(plain, idea),
-        model=str(plain.get("model") or ""),
-        title=str(plain.get("title") or "")[:80],
-        rest=max(0, min(MOST_REST, _whole("rest", plain.get("rest", 0)))),
-        bars=_count(MOST_BARS, "bars", plain["bars"]),
-        variations=_count(MOST_VARIATIONS, "variations", plain["variations"]),
+        kind=asked.kind,
+        model=asked.model,
+        title=asked.title[:LONGEST_TITLE],
+        prompt_bars=asked.prompt_bars,
+        rest=max(0, min(MOST_REST, asked.rest)),
+        first=asked.first,
+        last=asked.last,
+        parts=tuple(asked.parts),
+        idea=idea,
+        bars=asked.bars,
+        variations=asked.variations,
         seed=seed,
         sampling=sampling,
-        ends=bool(plain.get("ends")),
-        chords=_chords_from(plain.get("chords")),
-        plan={**form, **_plan_from(plain.get("plan"))} or None,
+        ends=asked.ends,
+        chords=read_chords(line) if (line := asked.chords.strip()) else None,
+        plan=plan or None,
     )
 
 
-def _kind_attributes(plain: Mapping[str, Any], idea: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes that only requests of this kind have."""
-    kind = str(plain.get("kind", "continue"))
-    if kind == "continue":
-        bars = plain.get("promptBars")
-        first = None if bars is None else _whole("promptBars", bars)
-        dense = max(-1, min(1, _whole("dense", plain.get("dense", 0))))
-        return {"kind": kind, "prompt_bars": first, "dense": dense, "idea": idea}
-    if kind == "infill":
-        return {"kind": kind, **{name: _whole(name, plain.get(name)) for name in ("first", "last")}}
-    if kind != "accompany":
-        raise ValueError(f"the kind of request is unknown; there are {wording.listed(KINDS)}")
-    parts = plain.get("parts")
-    if not isinstance(parts, Sequence) or isinstance(parts, str) or not parts:
-        raise ValueError("parts must be a list of the parts to write")
-    if len(parts) > MOST_PARTS:
-        raise ValueError(f"{len(parts)} parts were requested; at most {MOST_PARTS} are possible")
-    return {"kind": kind, "parts": tuple(str(part)[:LONGEST_NAME] for part in parts)}
-
-
-def _sampling_from(plain: Any) -> tuple[int, Sampling]:
-    """Return the seed and the sampling from plain values; 0 for a whole number such as top-k means no limit."""
-    if not isinstance(plain, Mapping):
-        raise ValueError("sampling is not an object with names and values")
-    numbers: dict[str, Any] = {}
-    for name, control in CONTROLS.items():
-        if name in plain:
-            is_whole, number = control.step == 1, plain[name]
-            numbers[name] = (
-                _whole(name, number) or None if is_whole else float(_check_number(name, number))
-            )
-    return _whole("seed", plain.get("seed", 0)), replace(MUSICAL, **numbers)
-
-
-def _chords_from(plain: Any) -> list[list[str]] | None:
-    """Return a chord progression, or None if it is empty."""
-    line = str(plain or "").strip()
-    if len(line) > LONGEST_CHORDS:
-        raise ValueError(
-            f"the chords have {len(line)} characters; at most {LONGEST_CHORDS} are possible"
-        )
-    return read_chords(line) if line else None
-
-
-def _count(most: int, name: str, number: Any) -> int:
-    """Return a count from 1 to `most`."""
-    if not 1 <= (count := _whole(name, number)) <= most:
-        raise ValueError(f"{count} {name} were requested; 1 to {most} are possible at a time")
-    return count
-
-
-def idea_from(plain: Any) -> dict[str, Any]:
-    """Return the idea for a new piece from plain values, without the empty ones."""
-    if not isinstance(plain, Mapping):
-        raise ValueError("an idea is not an object with names and values")
-    idea = {str(name)[:LONGEST_NAME]: value for name, value in plain.items() if value}
-    if "tempo" in idea:
-        _check_number("tempo", idea["tempo"])
-    if "parts" in idea:
-        names = idea["parts"].split(",") if isinstance(idea["parts"], str) else idea["parts"]
-        if not isinstance(names, Sequence) or len(names) > MOST_PARTS:
-            raise ValueError(f"parts must be a list of at most {MOST_PARTS} instruments")
-        named = (str(name).strip()[:LONGEST_NAME] for name in names)
-        idea["parts"] = [name for name in named if name]
-    for name in idea.keys() - {"tempo", "parts"}:
-        idea[name] = str(idea[name]).strip()[:LONGEST_NAME]
-    return idea
-
-
-def _plan_from(plain: Any) -> dict[str, list[float | None]]:
-    """Return the plan of the new bars from plain values; the language checks their ranges."""
-    if plain is None:
-        return {}
-    if not isinstance(plain, Mapping):
-        raise ValueError("a plan is not an object with names and values")
-    plan = {}
-    for name, each in plain.items():
-        if name not in CURVES:
-            raise ValueError(f"the plan of a bar can have {wording.listed(CURVES)}")
-        if not isinstance(each, list) or len(each) > MOST_BARS:
-            raise ValueError(f"the plan's {name} must be a list of at most {MOST_BARS} numbers")
-        for number in each:
-            if number is not None:
-                _check_number(name, number)
-        plan[name] = each
-    return plan
-
-
-def _whole(name: str, number: object) -> int:
-    """Return a whole number of a request."""
-    if (found := _check_number(name, number)) != int(found):
-        raise ValueError(f"{name} is {found}; it must be a whole number")
-    return int(found)
-
-
-def _check_number(name: str, number: object) -> float:
-    if number is None:
-        raise ValueError(f"{name} is empty; it must be a number")
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"{name} is not a number")
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}; it must be finite")
-    return number
+def _sampling_from(numbers: Mapping[str, float]) -> tuple[Any, Sampling]:
+    """Return the seed and the sampling; 0 for a whole number such as top-k means no limit."""
+    known = {
+        name: (numbers[name] or None) if control.step == 1 else float(numbers[name])
+        for name, control in CONTROLS.items()
+        if name in numbers
+    }
+    return numbers.get("seed", 0), replace(MUSICAL, **known)
 
 
 # The options of the page that need an ability of the language, and what a model without it cannot do.
@@ -194,11 +141,6 @@ def unsupported(language: Language) -> dict[str, str]:
     }
 
 
-# Additional attempts to choose from by density, or because a piece from nothing may lack a voice.
-SPARE = 3
-MOST_TOGETHER = 8
-
-
 def streamed_takes(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
     """Return the takes of a request, ready to be streamed; without a piece, those of a new one."""
     if request.kind == "continue":
@@ -218,10 +160,6 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
         if piece
         else empty_prompt(model.language, request.idea, request.plan)
     )
-    spare = 0
-    if request.dense or (piece is None and model.language.name == "groove"):
-        spare = max(0, min(SPARE, MOST_TOGETHER - request.variations))
-        request = replace(request, variations=request.variations + spare)
     region = Region(
         first=prompt.bars,
         stop=prompt.bars + request.bars,
@@ -230,7 +168,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
         begun=len(model.language.bars(prompt.ids)),
     )
     work = Continuation(model, prompt, request)
-    return StreamedTakes(work, region, bars=region.stop, spare=spare, dense=request.dense)
+    return StreamedTakes(work, region, bars=region.stop)
 
 
 def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
@@ -61,40 +60,6 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
 
 def _column_rows(table: Columns) -> list[list[int]]:
     return np.stack(table.columns, axis=-1).tolist() if len(table) else []
-
-
-def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> float | None:
-    """Return the bar, as a fraction, at which these tokens exceed the trained length; None if they do not."""
-    if not 0 < trained_length < len(ids):
-        return None
-    starts = np.append(language.bars(ids), len(ids))
-    bar = int(np.searchsorted(starts, trained_length, side="right")) - 1
-    if bar < 0:
-        return 0.0
-    return bar + float((trained_length - starts[bar]) / max(1, starts[bar + 1] - starts[bar]))
-
-
-LEAST_BARS = 8  # of new music; quarters of fewer bars are too short for a style
-
-
-def likeness(reference: Score, output: Score, bars: int = LEAST_BARS) -> list[dict[str, Any]]:
-    """Return the similarity of an output to a reference, one row per metric, by quarters if it has enough bars.
-
-    A value is None if the quarter or the reference has nothing to compare.
-    """
-    if not len(reference.notes):
-        return []
-    style = profiles(reference, ALL)
-    parts = quarters(output) if bars >= LEAST_BARS else [output]
-    found = [similarities(style, profiles(part, ALL)) for part in parts]
-    rows = [
-        {"metric": METRICS[metric], "quarters": [part[metric] for part in found]}
-        for metric in style
-    ]
-    return [row for row in rows if any(value is not None for value in row["quarters"])]
-
-
-LISTENED_BEATS = 8  # after which the variations to show are chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,23 +123,16 @@ def _is_heard_as(data: bytes, score: Score, language: Language) -> bool:
 
 
 class StreamedTakes:
-    """The views of a request.
+    """The views of a request."""
 
-    With spare variations, those with the most voices, or the densest or sparsest, are shown.
-    """
-
-    def __init__(
-        self, work: MusicGeneration, region: Region, *, bars: int, spare: int = 0, dense: int = 0
-    ) -> None:
-        self.work, self.region, self.bars, self.dense = work, region, bars, dense
-        self._rows: list[int] | None = None if spare else [*range(work.request.variations)]
-        self._shown = work.request.variations - spare
+    def __init__(self, work: MusicGeneration, region: Region, *, bars: int) -> None:
+        self.work, self.region, self.bars = work, region, bars
         self._last: list[dict[str, list[Any]]] = []
         self._now: list[int] = []
 
     def begun(self) -> dict[str, Any]:
         """Return the view before the first note."""
-        takes = self.work.takes()[: self._shown]
+        takes = self.work.takes()
         self._last = [columns(take.score, self.bars) for take in takes]
         self._now = [self._cut_at_now(take.score, 0)[1] for take in takes]
         return {
@@ -183,7 +141,7 @@ class StreamedTakes:
                 {
                     "number": number,
                     "piece": piece_data(take.score, self.bars),
-                    **self._region_facts(take),
+                    "region": self._region_data(self.region.stop),
                 }
                 for number, take in enumerate(takes)
             ],
@@ -194,11 +152,8 @@ class StreamedTakes:
 
         `bars` have begun in every variation since the first sampled token: silent bars are progress, too.
         """
-        chosen = self._chosen(self.work.takes())
-        if chosen is None:
-            return None
         news, changed = [], False
-        for number, take in enumerate(chosen):
+        for number, take in enumerate(self.work.takes()):
             cut, now = self._cut_at_now(take.score, bars)
             grown = columns(cut, self.bars)
             news.append({
@@ -214,7 +169,6 @@ class StreamedTakes:
         self, state: str, seconds: float, files: Callable[[Take, Language], dict[str, Any]]
     ) -> dict[str, Any]:
         """Return the last view: the variations with all their facts, and the `files` of each."""
-        takes = self.chosen()
         return {
             "state": state,
             "seconds": round(seconds, 1),
@@ -224,13 +178,9 @@ class StreamedTakes:
                     **files(take, self.work.model.language),
                     "number": number,
                 }
-                for number, take in enumerate(takes)
+                for number, take in enumerate(self.work.takes())
             ],
         }
-
-    def chosen(self) -> list[Take]:
-        """Return the variations to show, as written so far."""
-        return self._chosen(self.work.takes(), last=True) or []
 
     def _final_facts(self, take: Take, state: str) -> dict[str, Any]:
         new = self.region.is_new(take.score)
@@ -239,26 +189,17 @@ class StreamedTakes:
             reached = take.score.notes.onset_ticks[new].max(initial=-1)
             lines = bar_lines(take.score, self.bars)
             bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)
-        like = None
-        if self.region.prompt is not None:
-            like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
             "piece": piece_data(take.score, bars),
             "new": int(new.sum()),
-            "likeness": like,
             "seed": self.work.request.seed,
             "provenance": take.provenance,
-            **self._region_facts(take, stop=min(bars, self.region.stop)),
+            "region": self._region_data(min(bars, self.region.stop)),
         }
 
-    def _region_facts(self, take: Take, stop: int | None = None) -> dict[str, Any]:
+    def _region_data(self, stop: int) -> dict[str, Any]:
         tracks = None if self.region.tracks is None else [*self.region.tracks]
-        region = {"first": self.region.first, "stop": stop or self.region.stop, "tracks": tracks}
-        model = self.work.model
-        return {
-            "region": region,
-            "trainedBars": trained_bars(model.language, take.ids, model.trained_length),
-        }
+        return {"first": self.region.first, "stop": stop, "tracks": tracks}
 
     def _cut_at_now(self, score: Score, bars: int) -> tuple[Score, int]:
         """Return the score with its new notes cut at the current position, and that position in ticks.
@@ -275,26 +216,6 @@ class StreamedTakes:
         clipped = np.maximum(np.minimum(notes.duration_ticks, now - onsets), shortest)
         durations = np.where(new, clipped, notes.duration_ticks)
         return score.replace(notes=notes.replace(duration_ticks=durations)), now
-
-    def _chosen(self, takes: list[Take], *, last: bool = False) -> list[Take] | None:
-        """Return the variations to show; with spare ones, None until they are chosen after two bars."""
-        if self._rows is None:
-            heard = [take.continuation.notes.onset_ticks.max(initial=0) for take in takes]
-            beat = takes[0].continuation.ticks_per_beat
-            if not last and min(heard) < LISTENED_BEATS * beat:
-                return None
-            ranks = [(*self._rank(take), row) for row, take in enumerate(takes)]
-            ranked = [row for *_, row in sorted(ranks)]
-            self._rows = sorted(ranked[: self._shown])
-        return [takes[row] for row in self._rows]
-
-    def _rank(self, take: Take) -> tuple[int, int]:
-        score = take.continuation
-        until = LISTENED_BEATS * score.ticks_per_beat
-        notes = int((score.notes.onset_ticks < until).sum())
-        plays = np.bincount(take.score.notes.track) > 2  # more than a note or two
-        voices = 0 if self.region.first else int(plays.sum())
-        return -voices, -self.dense * notes
 
 
 def _change(before: list[Any], after: list[Any]) -> dict[str, Any]:

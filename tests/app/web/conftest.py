@@ -54,8 +54,8 @@ def visit(browser: Browser, address: str):
     """Open the page; afterwards, check that no script failed and no other server was contacted."""
     contexts, asked, failures = [], [], []
 
-    def opened(width: int = 1280, scheme: str = "light", before: str = "", link: str = "", **more):
-        """Open it in a new context, optionally after an init script, or by a link."""
+    def opened(width: int = 1280, scheme: str = "light", before: str = "", **more):
+        """Open it in a new context, optionally after an init script."""
         screen = {"width": width, "height": 900 if width > 640 else 844}
         context = browser.new_context(viewport=screen, color_scheme=scheme, **more)  # type: ignore[arg-type]
         contexts.append(context)
@@ -64,7 +64,7 @@ def visit(browser: Browser, address: str):
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: failures.append(str(error)))
-        page.goto(link or address)
+        page.goto(address)
         expect(page.locator(".mg-stage h2")).not_to_have_text("…")
         rest(page)  # until it is drawn
         return page

@@ -107,7 +107,7 @@ def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
     piano = actions.open(JAZZ, "band.mid", PIANO)
     assert [track["name"] for track in piano["piece"]["tracks"]] == ["Piano"]
     assert piano["piece"]["chords"]
-    assert piano["notices"][0] == {"text": "The drums are left out: this model plays the piano."}
+    assert any("Left out: " in one["text"] for one in piano["notices"])
     for name in EXAMPLES:
         assert actions.open_example(name, MODEL)["chosen"] == 16
 
@@ -127,12 +127,12 @@ def test_a_waltz_keeps_its_metre_if_the_model_supports_it(actions: PageActions):
     ticks = shown["piece"]["ticksPerBeat"]
     assert shown["piece"]["lines"][:4] == [0, 3 * ticks, 6 * ticks, 9 * ticks]
     told = able.open(waltz, "waltz.musicxml", PIANO)["notices"]
-    assert "in 3/4" in told[0]["text"]
+    assert "The meter is 3/4" in told[0]["text"]
     piece = written(able, waltz, model=LATER)[-1]["takes"][0]["piece"]
     assert [piece["lines"][2] - piece["lines"][1], len(piece["lines"])] == [3 * ticks, 4]
     band = write_midi(replace(read_midi(JAZZ), meters=Meters(*np.array([[0], [3], [4]]))))
     opened = actions.open(band, "band.mid", MODEL)
-    assert sum("in 3/4" in one["text"] for one in opened["notices"]) == 1
+    assert sum("3/4" in one["text"] for one in opened["notices"]) == 1
     assert not {one["text"] for one in opened["notices"]} & {*opened["remarks"]}
 
 
@@ -153,28 +153,16 @@ def test_views_grow_and_the_last_is_complete(actions: PageActions):
         file = base64.b64decode(take["midi"])
         assert 5 * len(read_midi(file).notes) == len(take["piece"]["notes"])
         assert made_here(file) == take["provenance"]
-        assert len(take["likeness"][0]["quarters"]) == 1  # two bars have no quarters
     again = actions.open(file, "song.mid", MODEL)
-    assert again["region"] == {"first": 2, "stop": 4, "tracks": None}
     assert again["made"]["seed"] == 4
 
 
-def test_provenance_in_files_is_validated(actions: PageActions):
+def test_provenance_in_files_is_validated():
     made = {"chords": [["C:maj"]] * 1000, "seed": 1}
     take = musicgen.load(LATER).continue_(bars=1, idea={"parts": ["piano"]})[0]
     assert made_here(midi(take.score, provenance=made)) == made
     for said in ('{"a": ' + "[" * 11_000 + "}", "{" + '"a":{' * 2000 + "}"):  # without end
         assert made_here(f"\x00musicgen {said}\x00".encode()) is None
-    last = {"first": 15, "stop": 16, "tracks": None}
-    for said, new in (
-        *[({"written_bars": odd, "prompt_bars": odd}, None) for odd in ([5, 2], [True, True], [0, 1], [1], "12")],
-        ({"prompt_bars": [1, 15]}, last),
-        ({"prompt_bars": [1, 16]}, None),
-        ({"written_bars": [16, 20]}, last),
-        ({"written_bars": [17, 18]}, None),
-    ):  # fmt: skip
-        data = midi(read_midi(JAZZ), provenance=said)
-        assert actions.open(data, "a.mid", MODEL)["region"] == new
 
 
 @pytest.mark.parametrize(("job", "ending"), [("job", "stopped"), ("", "done")])
@@ -239,28 +227,29 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"bars": 129}, "129 bars were requested; 1 to 128"),
-        ({"bars": 0}, "0 bars"),
-        ({"bars": 2.9}, r"bars is 2\.9; it must be a whole number"),
-        *[({"bars": odd}, "^bars is ") for odd in (None, "four", True, [4], float("nan"), float("inf"))],
-        ({"variations": 9}, "9 variations"),
-        ({"variations": 0}, "0 variations"),
-        ({"kind": "hack"}, "the kind of request is unknown; there are continue, infill and accompany"),
-        ({"sampling": {**SAMPLING, "seed": None}}, "seed is empty"),
+        ({"bars": 129}, "bars: input should be less than or equal to 128"),
+        ({"bars": 0}, "bars: input should be greater than or equal to 1"),
+        *[({"bars": odd}, "^bars: ") for odd in (None, 2.9, "four", True, [4], float("nan"), float("inf"))],
+        ({"variations": 9}, "variations: "),
+        ({"variations": 0}, "variations: "),
+        ({"kind": "hack"}, "kind: input should be 'continue', 'infill' or 'accompany'"),
+        ({"sampling": {**SAMPLING, "seed": None}}, "^sampling: input should be"),
+        ({"sampling": {**SAMPLING, "seed": 0.5}}, "seed"),
+        ({"sampling": {**SAMPLING, "<b>": "x"}}, "^sampling: input should be"),
         ({"sampling": {**SAMPLING, "temperature": -1}}, "temperature is -1"),
-        ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling is not an object"),
+        ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling: "),
         ({"kind": "accompany"}, "parts must be a list"),
-        ({"kind": "infill"}, "first is empty"),
-        ({"chords": "C | " * 501}, "characters"),
+        ({"kind": "accompany", "parts": ["x"] * 33}, "parts: list should have at most 32 items"),
+        ({"chords": "C | " * 501}, "chords: string should have at most 2000 characters"),
         ({"chords": "H!"}, "H!"),
-        ({"idea": [1]}, "an idea is not an object"),
-        ({"idea": {"tempo": "fast"}}, "tempo is not a number"),
-        ({"idea": {"parts": 7}}, "parts must be a list of at most 32 instruments"),
-        ({"plan": [1]}, "a plan is not an object"),
-        ({"plan": {"speed": [1]}}, "the plan of a bar can have density, register and loudness"),
-        ({"plan": {"density": 4}}, "the plan's density must be a list of at most 128 numbers"),
-        ({"plan": {"density": [1] * 129}}, "the plan's density must be a list"),
-        ({"plan": {"loudness": ["loud"]}}, "loudness is not a number"),
+        ({"idea": [1]}, "^idea: "),
+        ({"idea": {"tempo": "fast"}}, "^idea: input should be a valid"),
+        ({"idea": {"parts": 7}}, "^idea: "),
+        ({"plan": [1]}, "^plan: "),
+        ({"plan": {"density": 4}}, "^plan: "),
+        ({"plan": {"<b>": [1]}}, "^plan: input should be 'density', 'register' or 'loudness'$"),
+        ({"plan": {"density": [1] * 129}}, "plan: list should have at most 128 items"),
+        ({"plan": {"loudness": ["loud"]}}, "^plan: input should be a valid"),
     ],
 )  # fmt: skip
 def test_invalid_requests_are_refused_in_one_sentence(wrong: dict, sentence: str):

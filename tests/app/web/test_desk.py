@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Error, Page, expect
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, WAIT, free_port, started
 from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
-from tokenization.midi.reading import read_midi
 
 # A newer desk has been stored; a read after the write waits until it is on the disk.
 KEPT = """(before) => musicgen.store.latest > before && new Promise((done) => {
@@ -41,27 +40,6 @@ def test_reload(page: Page):
     expect(page.locator(".mg-take")).to_have_count(2)
     expect(page.locator(".mg-take .mg-star[aria-pressed=true]")).to_have_count(1)
     expect(page.locator("#mg-tempo output")).to_have_text("140 %")
-
-
-def test_link(page: Page, visit, address: str):
-    """A link opens the same piece with the same settings; a broken one is reported."""
-    send(page, "mine.mid", example("trio-jazz"))
-    expect(page.locator(SHOWN)).to_have_text("mine")
-    page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft")
-    page.evaluate("() => Object.assign(musicgen.desk.settings, { bars: 5, seed: 42, chords: 7 })")
-    other = visit(link=page.evaluate("() => musicgen.app.link()"))
-    expect(other.locator(SHOWN)).to_have_text("mine")
-    expect(other.locator("#mg-prompt-bars input[type=number]")).to_have_value("15")
-    expect(other.locator("#mg-bars input[type=number]")).to_have_value("5")
-    settings = other.evaluate("musicgen.desk.settings")
-    asked = [settings[name] for name in ("seed", "newSeed", "chords")]
-    assert asked == [42, False, ""]  # invalid settings are dropped
-    notes = other.evaluate("musicgen.desk.current.piece.notes.length") / 5
-    assert notes == len(read_midi(example("trio-jazz")).notes)
-    assert "#" not in other.url
-    broken = visit(link=f"{address}/#desk=broken")
-    expect(broken.locator(SHOWN)).to_have_text("Piano in C")
-    expect(broken.locator(".mg-stage > [role=alert]")).to_contain_text("This link is broken")
 
 
 def test_a_project_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):

@@ -5,12 +5,10 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-import pytest
 from playwright.sync_api import Page, expect
 
 from app.web.offered_models import EXAMPLES, example
 from musicgen.pieces import piece_of
-from musicgen.playable import DEFAULT
 from tests.app.web.hands import await_end, fill, go_on, open_example, rest
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.layouts import DENSITY_EDGES, REGISTER_EDGES, plan_of
@@ -86,21 +84,3 @@ def test_the_plan_is_edited_for_the_bars_to_be_written(page: Page):
     await_end(page)
     asked = page.evaluate("musicgen.desk.takes[0].provenance.plan")
     assert asked == {name: [goal[name] for goal in goals] for name in ("density", "register")}
-
-
-@pytest.mark.long
-def test_the_model_suggests_a_plan(page: Page):
-    """The plan comes from a take that is not kept; goals set before stay."""
-    fill(page, "bars", 4)
-    show_plan(page)
-    page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may write no notes
-    page.wait_for_function("(name) => musicgen.app.model.name === name", arg=DEFAULT)
-    bend(page, (17, 0.5))
-    bent = page.evaluate("musicgen.desk.goals[17]")
-    rest(page)
-    page.get_by_role("button", name="Suggest a plan").click()
-    expect(page.locator(".mg-stage .mg-hint")).to_have_text("Plan taken from one generated take.")
-    goals = page.evaluate("musicgen.desk.goals")
-    assert [*goals] == ["16", "17", "18", "19"]
-    assert goals["17"]["density"] == bent["density"]
-    assert page.evaluate("musicgen.desk.takes.length") == 0

@@ -1,4 +1,4 @@
-"""The score in place of the roll: engraved, followed during playback, clicked and printed."""
+"""The score in place of the roll: engraved, followed during playback, and clicked."""
 
 import re
 
@@ -44,21 +44,13 @@ def test_the_score_follows_playback(page: Page):
     expect(page.locator(SHEET)).to_have_attribute("aria-label", re.compile("take 1: "))
 
 
-def test_an_opened_score_is_shown_and_printed_unchanged(visit):
+def test_an_opened_score_is_shown_unchanged(visit):
     page = visit(**PHONE)
     send(page, "prelude.musicxml", written())
     show_score(page, "prelude")
     expect(page.locator(".mg-score [role=status]")).to_be_empty()  # it is not simplified
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert not checked(page, lambda: page.emulate_media(color_scheme="dark"))
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    expect(page.locator("body > .mg-paper svg")).to_be_visible()
-    expect(page.locator("#mg-desk")).to_be_hidden()
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    page.emulate_media(media="screen")
-    expect(page.locator(".mg-stage svg").last).to_be_visible()
-    expect(page.locator(SHEET)).to_be_visible()
 
 
 def test_nothing_of_a_score_is_executed_or_fetched(page: Page):
@@ -74,5 +66,4 @@ def test_nothing_of_a_score_is_executed_or_fetched(page: Page):
     show_score(page, "prelude")
     expect(page.locator(".mg-score [role=status]")).to_be_empty()
     expect(page.locator(".mg-score svg")).to_contain_text("<img src=")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    expect(page.locator("body > .mg-paper img")).to_have_count(0)
+    expect(page.locator(".mg-score img")).to_have_count(0)

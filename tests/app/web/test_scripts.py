@@ -9,7 +9,6 @@ import pytest
 
 from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS
 from tests.tools.house import circles
-from tokenization.analysis.chords import _SYNONYMS, QUALITIES
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -49,14 +48,6 @@ def test_scripts(where: str, request: pytest.FixtureRequest):
         assert count > 1
         assert failed == []
     page.context.close()
-
-
-def test_chord_names_match_the_servers():
-    text = (ASSETS / "music" / "chords.js").read_text(encoding="utf-8")
-    table = text[text.index("SYNONYMS = {") :].partition("};")[0]
-    found = re.findall(r'^  "?([^":]+)"?: "(.*)",$', table, re.M)
-    assert len(found) == len(QUALITIES)
-    assert dict(found) == _SYNONYMS
 
 
 def test_limits_of_a_project_match_the_servers():

@@ -2,9 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ from gradio_client import Client
 from app.cli import main
 from app.commands.app import warnings
 from app.web.guard import POLICY
-from app.web.process import LOCK, PREFIX, ServerFolder, delete_left_behind, keep_gradio_local
+from app.web.process import keep_gradio_local
 from tests.app.web.browser import MODEL, started
 
 
@@ -52,7 +49,7 @@ def awaited(is_so) -> None:
 
 
 @pytest.mark.long
-def test_the_page_works_offline_and_the_files_of_a_killed_server_are_deleted(tmp_path: Path):
+def test_the_page_works_offline_and_its_files_are_deleted(tmp_path: Path):
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     around: dict[str, Any] = {
         **nowhere,
@@ -60,19 +57,14 @@ def test_the_page_works_offline_and_the_files_of_a_killed_server_are_deleted(tmp
         "HF_HOME": str(tmp_path),
         "NO_PROXY": "",
     }
-    with started("--model", "untrained:tiny", **around) as server:
-        server.process.send_signal(signal.SIGKILL)
-        server.process.wait(60)
-    (dead,) = tmp_path.glob(f"{PREFIX}*")
     with started("--model", "untrained:tiny", "--share", **around) as server:
         awaited(lambda: "tunnel" in server.said())
-        (alive,) = tmp_path.glob(f"{PREFIX}*")
-        assert alive != dead
+        assert len([*tmp_path.glob("musicgen-app-*")]) == 1
         warning, address, sentence = server.said().splitlines()
     assert "becomes public" in warning
     assert server.address in address
     assert "tunnel cannot be opened" in sentence
-    assert list(tmp_path.glob(f"{PREFIX}*")) == []
+    assert list(tmp_path.glob("musicgen-app-*")) == []
 
 
 @pytest.mark.long
@@ -89,64 +81,3 @@ def test_the_server_ends_in_order_when_idle_and_while_composing(plays: bool):
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(120) == 130
         assert server.said() == f"The page is at {server.address}/ (Ctrl-C stops it).\n"
-
-
-# The folders of servers.
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary folders of this test alone."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-def killed(place: Path) -> Path:
-    """Return the folder of a process that was killed while it held the lock."""
-    program = (
-        "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
-        "from app.web.process import ServerFolder\n"
-        "kept = ServerFolder(); (kept.path / 'visitor').mkdir()\n"
-        "(kept.path / 'visitor' / 'a.wav').write_bytes(b'RIFF')\n"
-        "print(kept.path, flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
-        assert child.stdout
-        folder = Path(child.stdout.readline().decode().strip())
-        delete_left_behind()  # it is alive, so its folder stays
-        child.send_signal(signal.SIGKILL)
-    assert (folder / "visitor" / "a.wav").exists()
-    return folder
-
-
-def test_the_folder_of_a_killed_server_is_deleted_at_the_next_start(place: Path, monkeypatch):
-    mine, dead = ServerFolder(), killed(place)
-    with monkeypatch.context() as patched:
-        patched.setattr("shutil.rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            delete_left_behind()
-    assert (dead / LOCK).exists()  # an interrupted deletion is continued
-    delete_left_behind()
-    assert not dead.exists()
-    assert mine.path.exists()
-    mine.close()
-    assert os.listdir(place) == []
-
-
-def test_other_folders_are_left_alone(place: Path):
-    own = place / f"{PREFIX}mine"  # made by a user, without a lock
-    other = place / "elsewhere"
-    for folder in (own, other):
-        folder.mkdir()
-    (other / LOCK).touch()
-    (place / f"{PREFIX}link").symlink_to(other)
-    (own / "song.mid").touch()
-    linked = place / f"{PREFIX}lock"
-    linked.mkdir()
-    (linked / LOCK).symlink_to(own / "song.mid")
-    delete_left_behind()
-    assert (own / "song.mid").exists()
-    assert (other / LOCK).exists()
-    assert linked.exists()

@@ -6,8 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import musicgen
+from app.output import progress_bar
 from evaluation import mirex
 from evaluation.mirex import FIRST, GENERATION, LAST, PROMPT
+from musicgen.generation.request import Request
 from tests.training.makers import prepared_set
 from tokenization.score import Notes
 
@@ -55,35 +58,18 @@ def test_a_note_is_cut_at_the_end_as_the_task_requires(tmp_path: Path):
 
 
 @pytest.mark.parametrize("starts", [(0, 16, 64), (16, 30, 79), (40,)])
-def test_a_prompt_is_continued_by_twelve_bars(tmp_path: Path, command, starts: tuple[int, ...]):
+def test_a_prompt_is_continued_by_twelve_bars(tmp_path: Path, starts: tuple[int, ...]):
     """With a pickup, without one, and with rests at either end."""
-    prompt = given(tmp_path, *map(note, starts))
-    out = tmp_path / "out.json"
-    words = ("continue", prompt, "--mirex", "--model", MODEL, "--seed", 1)
-    assert command(*words, "-o", out).out == f"{out}\n"
+    prompt, out = mirex.read(given(tmp_path, *map(note, starts)), PROMPT), tmp_path / "out.json"
+    model, request = musicgen.load(MODEL), Request(seed=1)
+    [[notes]] = mirex.continued(model, [prompt], request, progress_bar)
+    mirex.write(out, GENERATION, notes)
     written = mirex.read(out, GENERATION)
     assert written.onset_ticks.min() >= FIRST
     bars = (written.onset_ticks.max() - FIRST) // 16
     assert bars >= 8  # of 12; an untrained model can leave the last ones empty
     keys = written.onset_ticks * 128 + written.pitch
     assert len(np.unique(keys)) == len(keys)
-
-
-def test_variations_are_numbered_samples_and_existing_files_are_kept(tmp_path: Path, command):
-    words = ("continue", given(tmp_path, note(0), note(64)), "--mirex", "--model", MODEL)
-    for first in (1, 3):
-        names = command(*words, "-o", tmp_path / "samples", "--variations", 2).out.split()
-        assert [Path(one).name for one in names] == [f"sample_{first + n:02}.json" for n in (0, 1)]
-
-
-def test_errors_of_continuing_a_prompt(tmp_path: Path, refused):
-    prompt = given(tmp_path, note(16))
-    words = ("continue", prompt, "--mirex", "--model", MODEL)
-    assert "already exists; give -o a folder" in refused(*words, "-o", prompt)
-    more = ("-o", tmp_path / "a.json", "--variations", 2)
-    assert "has room for one continuation; give -o a folder" in refused(*words, *more)
-    assert "takes one prompt, not 2" in refused(*words[:2], prompt, *words[2:])
-    assert "leave out --tokens" in refused(*words, "--tokens", 9)
 
 
 def test_systems_are_measured_next_to_the_real_pieces(tmp_path: Path, command):

@@ -5,13 +5,11 @@ import signal
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from app.web.composing.composer import KEPT, Composer, EngineProcess, Engines, News, RemoteJob, Task
-from musicgen.common.processes import CONTEXT
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine, ReadPrompt
 from musicgen.generation.request import Request
@@ -41,33 +39,6 @@ def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
     return job
 
 
-def test_a_new_process_takes_over_jobs_that_have_not_begun(composer: Composer):
-    class Noted(EngineProcess):
-        def __init__(self) -> None:
-            self.jobs, self.sent, self.ready = {}, [], True
-            self.connection, self.theirs = CONTEXT.Pipe()
-
-        def send(self, message: Any) -> None:
-            self.sent.append(message)
-
-        def end(self) -> None: ...
-
-    old, new = Noted(), Noted()
-    composer.processes = [old, new]
-    order = work(variations=2, tokens=4).order()
-    jobs = [RemoteJob(Task(number=n, model=MODELS[1], order=order, owner="")) for n in range(5)]
-    for job in jobs:
-        old.give(job)
-    for number in (0, 4):
-        jobs[number].rows[0].append(7)  # it has begun
-    composer._relieve_others(new)
-    assert ([*old.jobs], [*new.jobs]) == ([0, 1, 4], [3, 2])
-    assert old.sent[5:] == [3, 2]
-    old.theirs.send([News(number=3, rows=[[1], []]), News(number=1, rows=[[2], []])])
-    old.receive()
-    assert (jobs[3].rows, jobs[1].rows) == ([[], []], [[2], []]), "what another has is no news"
-
-
 @pytest.mark.parametrize("dies", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_process_that_dies_or_garbles_reports_fails_only_its_own_requests(
     composer, dies: bool, monkeypatch
@@ -82,8 +53,7 @@ def test_a_process_that_dies_or_garbles_reports_fails_only_its_own_requests(
         else:
             patched.setattr(EngineProcess, "receive", misunderstood)
         assert job.ended.wait(LATE)
-    error, said = (ValueError, "the system ended") if dies else (RuntimeError, "try again")
-    with pytest.raises(error, match=said):  # the page shows messages of ValueError
+    with pytest.raises(ValueError, match="try again"):  # the page shows messages of ValueError
         job.check()
     again = begun(composer, work(tokens=5))
     assert again.ended.wait(LATE)

@@ -1,6 +1,6 @@
 // The painting of a piano roll: nothing covers anything else; and how the view follows playback.
 import { Axis } from "../../../../app/assets/roll/axis.js";
-import { gutterOf } from "../../../../app/assets/roll/gutter.js";
+import { GUTTER } from "../../../../app/assets/roll/gutter.js";
 import { paint } from "../../../../app/assets/roll/paint.js";
 import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
@@ -34,10 +34,10 @@ function penOf(painted) {
 
 // A roll on a view of some size; `paintNow` returns what is painted.
 function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) {
-  const painted = [], pen = penOf(painted), cursor = { style: {}, classList: { toggle() {} } };
+  const painted = [], pen = penOf(painted), cursor = { style: {} };
   const roll = Object.assign(Object.create(Roll.prototype), {
     piece: song, lanes: lanesOf([song]), laid: [], axis: Object.assign(new Axis(), { zoom }), gutter: 46, region: null, isPrompt: false, bars: 0, acts: {},
-    view: { clientWidth: width, clientHeight: height, scrollLeft: 0 }, canvas: { getContext: () => pen }, cursor, played: { tick: null }, layout() {}, ...more,
+    view: { clientWidth: width, clientHeight: height, scrollLeft: 0 }, canvas: { getContext: () => pen }, cursor, played: null, layout() {}, ...more,
   });
   roll.axis.join(roll);
   const paintNow = () => dressed((counted) => {
@@ -52,12 +52,11 @@ function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) 
 const numbersIn = (texts) => texts.filter(({ text }) => /^\d+$/.test(text));
 const boxes = (all) => all.filter(({ name }) => name === "fillRect" || name === "roundRect");
 const song = (bars, more = {}) => ({ ...piece(Array.from({ length: bars }, (_, bar) => [48 * bar, 12, 60 + (bar % 12), 80, 0]), { bars }), ...more });
-const LONG = ["beyond the trained length: quality may drop", "quality may drop", "may drop"];
 
 export const tests = {
   "painting is cheap, and only visible notes are painted"() {
     const rows = Array.from({ length: 5000 }, (_, n) => [6 * n, 4 + (n % 20), 40 + ((7 * n) % 48), 1 + (n % 127), n % 3]);
-    const { roll, paintNow } = rolled(piece(rows, { bars: 625, tracks: 3 }), { region: { first: 300, stop: 625, tracks: null }, trainedBars: 400 });
+    const { roll, paintNow } = rolled(piece(rows, { bars: 625, tracks: 3 }), { region: { first: 300, stop: 625, tracks: null } });
     const work = () => {
       const { all, looked } = paintNow();
       return [all.filter(({ name }) => /^(fillRect|fill|stroke|strokeRect|fillText)$/.test(name)).length, looked];
@@ -86,22 +85,13 @@ export const tests = {
     ok(soft[0] * 1.3 < middle[0] && middle[0] < loud[0] / 1.2, `${soft}, ${middle}, ${loud}`);
     ok(soft[1] + 0.1 < middle[1] && middle[1] < loud[1] - 0.05);
   },
-  "the trained length has a flag, as long as there is room for"() {
-    const told = (width) => rolled(song(8), { width, trainedBars: 4.5 }).texts().find(({ text }) => LONG.includes(text));
-    const wide = told(846), at = 46 + (4.5 * 800) / 8;
-    equal([wide.text, wide.x], [LONG[0], at + 5]);
-    equal([told(400).text, told(240).text, told(120)], [LONG[1], LONG[2], undefined]);
-    equal(rolled(song(8), { trainedBars: 8 }).texts().filter(({ text }) => LONG.includes(text)), []);
-  },
-  "flags are next to each other above the bar numbers, which are complete"() {
+  "the flag of new bars is above the bar numbers, which are complete"() {
     for (const width of [1280, 820, 390]) {
-      const texts = rolled(song(20), { width, region: { first: 8, stop: 20, tracks: null }, trainedBars: 8.5 }).texts();
-      const numbers = numbersIn(texts).map(({ text }) => Number(text)), flags = texts.filter(({ text }) => ["new", ...LONG].includes(text));
+      const texts = rolled(song(20), { width, region: { first: 8, stop: 20, tracks: null } }).texts();
+      const numbers = numbersIn(texts).map(({ text }) => Number(text)), flag = texts.find(({ text }) => text === "new");
       const step = numbers[1] - numbers[0];
       equal(numbers, Array.from({ length: Math.ceil(20 / step) }, (_, n) => 1 + n * step));
-      equal(flags.length, 2);
-      ok(flags[0].x + 3 * LETTER + 10 < flags[1].x); // with its padding
-      ok(texts.filter((one) => !flags.includes(one)).every(({ y }) => y - 5 >= Math.max(...flags.map((one) => one.y)) + 6));
+      ok(texts.filter((one) => one !== flag).every(({ y }) => y - 5 >= flag.y + 6));
     }
   },
   "the flag of the prompt is above the bar numbers"() {
@@ -120,7 +110,7 @@ export const tests = {
     const drums = [36, 38, 42, 46, 49].map((pitch, n) => [12 * n, 6, pitch, 80, 2]);
     for (const height of [250, 400]) {
       const { roll, texts } = rolled({ ...piece([[0, 12, 40, 80, 0], [0, 12, 72, 80, 1], ...drums], { tracks: 3 }), tracks: ["Bass", "Other", "Drums"].map((name) => ({ name, drum: name === "Drums" })) }, { height });
-      roll.gutter = dressed(() => gutterOf(roll));
+      roll.gutter = GUTTER;
       const edge = texts().filter(({ x }) => x < roll.gutter);
       let above = 20;
       for (const { name, top, bottom } of roll.laid) {
