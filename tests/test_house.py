@@ -101,8 +101,10 @@ def test_the_tree_of_the_guide_is_the_tree_on_disk():
     assert named == ours
 
 
-def test_nothing_is_unpickled():
+def test_nothing_unpickles_but_the_restricted_reader():
     for path in SOURCES:
+        if path.name == "restricted_pickle.py":
+            continue
         source = path.read_text(encoding="utf-8")
         assert not re.search(
             r"\bimport pickle|pickle\.loads?\(|(?<!safetensors\.)torch\.load\(|allow_pickle=True",

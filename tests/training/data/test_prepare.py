@@ -26,6 +26,7 @@ HERE = PrepareOptions(workers=0, validation=0.3)
     [
         ("pop909", disk.pop909),
         ("pop-piano", disk.pop_piano_midi),
+        ("pop-piano", disk.pop_piano_events),
         ("groove", disk.groove),
         ("groove", disk.groove2groove),
         ("lieder", disk.lieder),
@@ -159,6 +160,7 @@ def with_file(name: str, data: bytes):
     ("name", "make", "message"),
     [
         ("pop909", disk.groove, r"is not POP909 .*: it looks like a groove set; use `musicgen"),
+        ("midi", disk.pop_piano_events, "of MIDI, MusicXML or ABC files .*: it looks like the pop"),
         ("midi", with_file("notes.txt", b""), "it holds no music in a known format"),
         ("midi", with_file("a.mid", b"MThd"), r"none of the 1 pieces of .*; the first, a\.mid: "),
     ],

@@ -1,5 +1,6 @@
 """Tiny data sets in the format of each source."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,24 @@ def pop_piano_midi(folder: Path, count: int = 3) -> Path:
     for stage, marked in (("midi_synchronized", ()), ("midi_analyzed", markers)):
         for number in range(count):
             put(folder / stage / f"{number}.mid", piano(number, markers=marked))
+    return folder
+
+
+def events(seed: int = 0) -> tuple[list[int], list[dict]]:
+    """Return the content of an event pickle: two bars, with some numpy numbers as values."""
+    high, loud = np.int64(60 + seed), np.int64(80)
+    bar = [
+        *(("Bar", None), ("Beat", 0), ("Tempo", 110), ("Chord", "A_m7")),
+        *(("Note_Pitch", high), ("Note_Velocity", loud), ("Note_Duration", 480)),
+        *(("Beat", 8), ("Note_Pitch", 64), ("Note_Velocity", 70), ("Note_Duration", 60)),
+    ]
+    listed = [{"name": name, "value": value} for name, value in [*bar, *bar, ("EOS", None)]]
+    return [0, len(bar)], listed
+
+
+def pop_piano_events(folder: Path, count: int = 3) -> Path:
+    for number in range(count):
+        write_bytes(folder / f"{number}.pkl", pickle.dumps(events(number)))
     return folder
 
 

@@ -1,6 +1,7 @@
 """Each source is read correctly, and held-out names, styles and works stay held out."""
 
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from tests.training.data.sources import on_disk as disk
 from tokenization.ensemble.tokens import FLAT, STYLES
 from tokenization.formats import write_score
 from tokenization.language import language
-from tokenization.score import Score, Track
+from tokenization.score import Notes, Score, Track
 from training.data.sources import SOURCES, recognise
 from training.data.sources.groove import paper_split
 from training.data.sources.pop909 import arrangements
+from training.data.sources.pop_piano import score_of_events
 from training.data.sources.source import Found, joined, list_files, split_of
 from training.data.sources.works import opening, split_works
 
@@ -154,6 +156,49 @@ def test_pop_piano_is_read_at_its_last_stage_with_chord_markers(tmp_path: Path):
     [score] = scores("pop-piano", tmp_path, "remi")
     chords = [(m.onset_ticks, m.text) for m in score.markers]
     assert chords == [(0, "A_m7"), (960, "N_N"), (1920, "C_M")]
+
+
+def test_lists_of_pieces_determine_the_splits(tmp_path: Path):
+    disk.pop_piano_events(tmp_path)
+    for split, listed in {"train": ["0.pkl"], "val": ["1.pkl"], "test": ["2.pkl"]}.items():
+        (tmp_path / f"{split}_pieces.pkl").write_bytes(pickle.dumps(listed))
+    found = find("pop-piano", tmp_path)
+    assert [piece.split for piece in found.pieces] == ["train", "validation", "test"]
+    (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(ValueError, match=r"val_pieces\.pkl is not a list of names"):
+        find("pop-piano", tmp_path)
+    remembered = (1 << 26).to_bytes(4, "little")  # memo entries that Python's unpickler allocates
+    (tmp_path / "train_pieces.pkl").write_bytes(b"\x80\x02]r" + remembered + b".")
+    with pytest.raises(ValueError, match=r"train_pieces\.pkl is not a readable pickle"):
+        find("pop-piano", tmp_path)
+
+
+def test_events_become_notes_tempos_and_chords():
+    score = score_of_events(disk.events())
+    columns = ([0, 960, 1920, 2880], [480, 60] * 2, [60, 64] * 2, [80, 70] * 2, [0] * 4)
+    assert score.notes == Notes(*columns)
+    assert score.tempos.beats_per_minute.tolist() == [110, 110]
+    assert [(m.onset_ticks, m.text) for m in score.markers] == [(0, "A_m7"), (1920, "A_m7")]
+    as_text = [{**event, "value": str(event["value"])} for event in disk.events()[1]]
+    assert score_of_events(as_text).notes == score.notes
+
+
+BAR = {"name": "Bar", "value": None}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"Bar": 1}, r"does not hold \(bar positions"),
+        (({}, {}), r"does not hold \(bar positions"),
+        ([BAR, {"name": "Beat", "value": 16}], "event 1 is Beat 16; expected 0 to 15"),
+        ([BAR, {"name": "Tempo", "value": 1e400}], "event 1 is Tempo inf"),
+        ([BAR, {"name": "Note_Pitch", "value": 60}], "event 2 is the end; expected Note_Vel"),
+    ],
+)
+def test_invalid_event_is_named_by_its_number(content: object, message: str):
+    with pytest.raises(ValueError, match=message):
+        score_of_events(content)
 
 
 NUMBERS = [f"{number:03}" for number in range(2000)]
