@@ -28,11 +28,11 @@ def compose_and_hold(*given: Any) -> None:
 
     next_turn = Engine._next_turn
 
-    def turn_of_others(engine: Engine, now: float) -> list[Any]:
-        def is_held(group: Any) -> bool:
-            return (group.job.order.before_bar or 0) >= LONG and group.bars >= HELD_AFTER
+    def turn_of_others(engine: Engine) -> list[Any]:
+        def is_held(row: Any) -> bool:
+            return (row.job.order.before_bar or 0) >= LONG and row.bars >= HELD_AFTER
 
-        if turn := [group for group in next_turn(engine, now) if not is_held(group)]:
+        if turn := [row for row in next_turn(engine) if not is_held(row)]:
             return turn
         time.sleep(0.01)
         return []
