@@ -44,6 +44,7 @@ class DataConfig:
     drop_track: float = 0.0  # groove, ensemble: probability that a track is left out (never all)
     mix_drums: float = 0.0  # groove: probability that another piece's drums replace its own
     mix_styles: float = 0.0  # ensemble: probability that a band plays in a new style
+    add_bands: float = 0.0  # ensemble: probability that a band joins a pop song
     # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
     endings: float = 0.0  # a countdown to the end of the piece
     gaps: float = 0.0  # a gap to be filled
@@ -59,19 +60,13 @@ class DataConfig:
         goals = ("endings", "gaps", "accompaniments")
         _check(self, "0 to 12 semitones", lambda x: 0 <= x <= 12, "transpose")
         _check(self, "0 to below 1", lambda x: 0 <= x < 1, "drop_track")
-        _check(
-            self, "0 to 1", lambda x: 0 <= x <= 1, "mix_drums", "mix_styles", "skip_chance", *goals
-        )
+        chances = ("mix_drums", "mix_styles", "add_bands", "skip_chance")
+        _check(self, "0 to 1", lambda x: 0 <= x <= 1, *chances, *goals)
         _check(self, "0 or more", lambda x: x >= 0, "workers")
         if (total := self.endings + self.gaps + self.accompaniments) > 1:
             raise ValueError(
                 f"endings, gaps and accompaniments add up to {total}; the sum must be at most 1"
             )
-
-    @property
-    def trained_length(self) -> int:
-        """The largest number of tokens of a sequence that are trained on."""
-        return self.length
 
     @property
     def folders(self) -> tuple[str, ...]:

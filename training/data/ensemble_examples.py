@@ -36,7 +36,7 @@ from tokenization.language import COUNTED, PERIOD, transposed
 from tokenization.score import Score
 from training.config import DataConfig
 from training.data.examples import Another, randomly_transposed, start_bar
-from training.data.new_styles import in_new_style, one_metre
+from training.data.new_styles import in_new_style, one_metre, with_band
 
 MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
 LONGEST_GAP = 8  # bars
@@ -55,8 +55,8 @@ MELODIC = [
                  "cello", "lead", "electric_piano", "nylon_guitar", "electric_guitar", "mallets")
 ]  # fmt: skip
 PIANO = PART_NAMES.index("piano")
-BAND = "band"  # the style of sets of bands
-DRAWS = 8  # other pieces to try for drums of the same metre
+BAND, POP = "band", "pop"  # styles of sets of bands, and of pop songs
+DRAWS = 8  # other pieces to try for a band of the same metre
 
 
 def cut_ensemble(
@@ -68,13 +68,13 @@ def cut_ensemble(
     another: Another,
     style: str | None = None,
 ) -> np.ndarray:
-    """Return a training sequence of a plain piece: up to trained_length + 1 tokens."""
+    """Return a training sequence of a plain piece: up to config.length + 1 tokens."""
     kind = _draw_kind(config, random)
     ids = ids.astype(np.int64)
     piece, gap_bars = _crop(kind, ids, bars, config, random)
-    may_change = style == BAND and kind in ("plain", "accompaniment")
-    if config.mix_styles and may_change and random.random() < config.mix_styles:
-        piece = _in_new_style(language, piece, another, random)
+    mixed = {BAND: config.mix_styles, POP: config.add_bands}.get(style or "", 0)
+    if mixed and kind in ("plain", "accompaniment") and random.random() < mixed:
+        piece = _mixed(language, piece, style == BAND, another, random)
     piece = randomly_transposed(
         config.transpose, random, partial(transposed, language.vocabulary, piece)
     )
@@ -93,7 +93,7 @@ def cut_ensemble(
     )
     if random.random() >= TIMED:
         sequence = sequence[~TEMPO.holds(sequence)]
-    return sequence[: config.trained_length + 1].astype(np.uint16)
+    return sequence[: config.length + 1].astype(np.uint16)
 
 
 def _draw_kind(config: DataConfig, random: np.random.Generator) -> str:
@@ -122,7 +122,7 @@ def _draw_gap(
     given = 2 * PERIOD - 1
     end = int(offsets[min(stop + given, bars)]) + given
     # One token per bar of the gap counts down to its end.
-    fits = end - offsets[: start + 1] + length + MARKS <= config.trained_length + 1
+    fits = end - offsets[: start + 1] + length + MARKS <= config.length + 1
     return (int(fits.argmax()), start, stop) if fits.any() else None
 
 
@@ -140,26 +140,35 @@ def _crop(
         return from_bar(ids, first), (start - first, stop - first)
     if kind == "ending":
         # From the earliest bar such that the rest, with its countdown, fits into a sequence.
-        fits = offsets[-1] - offsets[:-1] + MARKS + COUNTED + 1 <= config.trained_length + 1
+        fits = offsets[-1] - offsets[:-1] + MARKS + COUNTED + 1 <= config.length + 1
         return from_bar(ids, int(fits.argmax()) if fits.any() else len(bars) - 1), None
     first = start_bar(bars, len(ids), config, random)
     # Longer than a sequence, since dropping parts makes room for more bars.
-    return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None
+    return from_bar(ids, first)[: 2 * config.length + MARKS], None
 
 
-def _in_new_style(
-    language: Ensemble, ids: np.ndarray, another: Another, random: np.random.Generator
+def _mixed(
+    language: Ensemble,
+    ids: np.ndarray,
+    is_band: bool,
+    another: Another,
+    random: np.random.Generator,
 ) -> np.ndarray:
-    """Return a band's piece in a new style, perhaps with the drums of another piece."""
+    """Return a band's piece in a new style, or a song with a band."""
     score = language.decode(ids)
-    drummer = _draw_drummer(language, one_metre(score), len(ids), another, random)
-    changed = language.encode(in_new_style(score, drummer, random)).ids.astype(np.int64)
+    metre = one_metre(score)
+    other = _draw_band(language, metre, len(ids), another, random) if metre else None
+    if is_band:
+        score = in_new_style(score, other, random)
+    elif other is not None:
+        score = with_band(score, other, random)
+    changed = language.encode(score).ids.astype(np.int64)
     return changed if ids[-1] == END else changed[:-1]
 
 
-def _draw_drummer(
+def _draw_band(
     language: Ensemble,
-    metre: tuple[int, int] | None,
+    metre: tuple[int, int],
     tokens: int,
     another: Another,
     random: np.random.Generator,
@@ -169,9 +178,9 @@ def _draw_drummer(
         other = another(random).astype(np.int64)
         if (other == PART.start + DRUMS).any():
             start = int(random.integers(len(language.bars(other))))
-            drummer = language.decode(from_bar(other, start)[:tokens])
-            if one_metre(drummer) == metre:
-                return drummer
+            band = language.decode(from_bar(other, start)[:tokens])
+            if one_metre(band) == metre and len(band.notes):
+                return band
     return None
 
 

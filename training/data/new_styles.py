@@ -1,8 +1,8 @@
-"""Augmentation of bands with new styles, so that a model learns to follow the style of its prompt.
+"""Augmentation of bands with new styles, and of songs with bands.
 
 A band set has a few hundred styles, which a model soon memorises; it then predicts unseen styles badly. A new style has
-the drums of another piece. The rhythm of each other part is shifted, thinned or lengthened with a period of one, two or
-four bars. The chords stay.
+parts of another piece, which play the chords of the first one. The rhythm of each part is shifted, thinned or
+lengthened with a period of one, two or four bars. The chords stay.
 
 N notes of the score, in bars of B ticks.
 """
@@ -13,10 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenization.score import Notes, Score
+from tokenization.analysis.chords import NONE, QUALITIES, in_steps
+from tokenization.score import Notes, Score, Track
 
-# Probabilities of the drums of another piece, and of each change to a part.
-OTHER_DRUMS = 0.7
+# Probabilities of the parts of another piece, and of each change to a part.
+OTHER_DRUMS, OTHER_PART = 0.7, 0.5
+ADDED_BASS, ADDED_PART, WITHOUT_LAST = 0.9, 0.6, 0.4  # of a band that joins a song
 SWAPPED, WITHOUT_HITS = 0.5, 0.3  # drums
 SHIFTED, THINNED, RESCALED, REPLACED, RAISED, UNEVEN = 0.4, 0.4, 0.3, 0.3, 0.2, 0.3
 PERIODS = (1, 1, 2, 4)  # bars after which a change repeats
@@ -39,44 +41,132 @@ def one_metre(score: Score) -> tuple[int, int] | None:
     return next(iter(metres or {(4, 4)})) if len(metres) < 2 else None
 
 
-def in_new_style(score: Score, drummer: Score | None, random: np.random.Generator) -> Score:
+def in_new_style(score: Score, other: Score | None, random: np.random.Generator) -> Score:
     """Return a band's score in a new style, or unchanged without drums or a single metre.
 
-    `drummer` is another score of the same metre and resolution, whose drums can replace those of the band.
+    `other` is another band of the same metre and resolution, whose parts can replace those of the score.
     """
     metre = one_metre(score)
     if metre is None or not score.on_drums.any():
         return score
-    bar = score.ticks_per_beat * 4 * metre[0] // metre[1]
-    if drummer is not None and random.random() < OTHER_DRUMS:
-        score = _with_drums(score, drummer, bar)
-    parts, tracks = [], list(score.tracks)
+    bar, tracks, parts = _bar_ticks(score, metre), list(score.tracks), []
     for number, track in enumerate(score.tracks):
-        notes = score.notes[score.notes.track == number]
-        if len(notes):
-            vary = _vary_drums if track.is_drum else _vary_part
-            notes = vary(notes, bar, score.ticks_per_beat, random)
-            parts.append(_vary_loudness(notes, random))
-        if not track.is_drum and track.program not in BASSES and random.random() < REPLACED:
-            program = int(random.choice(FAMILIES) + random.integers(FAMILY))
-            tracks[number] = replace(track, program=program)
+        band, chosen = score, number
+        if other is not None and random.random() < (OTHER_DRUMS if track.is_drum else OTHER_PART):
+            alike = [n for n, theirs in enumerate(other.tracks) if _role(theirs) == _role(track)]
+            if alike:
+                band, chosen = other, int(random.choice(alike))
+        tracks[number], notes = _varied(band, chosen, score, bar, random)
+        parts.append(notes.replace(track=np.full(len(notes), number)))
     return score.replace(notes=Notes.concatenate(parts).merged(), tracks=tuple(tracks))
 
 
-def _with_drums(score: Score, drummer: Score, bar: int) -> Score:
-    """Replace the drums of a score by those of another one, repeated to its end."""
-    hits = drummer.notes[drummer.on_drums]
-    if not len(hits):
-        return score
-    span, end = (int(hits.onset_ticks.max()) // bar + 1) * bar, score.end_ticks
-    drums = int(score.notes.track[score.on_drums][0])
-    rounds = [
-        hits.replace(onset_ticks=hits.onset_ticks + start, track=np.full(len(hits), drums))
-        for start in range(0, end, span)
-    ]
-    played = Notes.concatenate(rounds)
-    played = played[played.onset_ticks < end]
-    return score.replace(notes=Notes.concatenate([score.pitched, played]).sorted())
+def with_band(score: Score, band: Score, random: np.random.Generator) -> Score:
+    """Add drums, and perhaps other parts of a band of the same metre and resolution, to a song of one metre."""
+    metre = one_metre(score)
+    assert metre is not None
+    tracks, parts = list(score.tracks), [score.notes]
+    for chosen, track in enumerate(band.tracks):
+        chance = ADDED_BASS if track.program in BASSES else ADDED_PART
+        if track.is_drum or random.random() < chance:
+            track, notes = _varied(band, chosen, score, _bar_ticks(score, metre), random)
+            parts.append(notes.replace(track=np.full(len(notes), len(tracks))))
+            tracks.append(track)
+    last = len(score.tracks) - 1
+    if last and len(parts) > 3 and random.random() < WITHOUT_LAST:
+        parts[0] = score.notes[score.notes.track != last]
+    return score.replace(notes=Notes.concatenate(parts).merged(), tracks=tuple(tracks))
+
+
+def _bar_ticks(score: Score, metre: tuple[int, int]) -> int:
+    return score.ticks_per_beat * 4 * metre[0] // metre[1]
+
+
+def _role(track: Track) -> str:
+    """Return what a part does in a band."""
+    return "drums" if track.is_drum else "bass" if track.program in BASSES else "other"
+
+
+def _varied(
+    band: Score, number: int, score: Score, bar: int, random: np.random.Generator
+) -> tuple[Track, Notes]:
+    """Return a part of a band, varied, repeated to the end of a score and moved onto its chords."""
+    track, beat = band.tracks[number], band.ticks_per_beat
+    notes = band.notes[band.notes.track == number]
+    if not len(notes):
+        return track, notes
+    if track.is_drum:
+        varied = _vary_drums(notes, bar, beat, random)
+    else:
+        varied, kept = _vary_part(notes, bar, beat, random)
+        notes = notes[kept]
+    row = np.arange(len(varied))
+    onset = varied.onset_ticks
+    if band is not score:
+        span = (int(band.notes.onset_ticks.max()) // bar + 1) * bar
+        rounds = -(-score.end_ticks // span)
+        row, onset = np.tile(row, rounds), (onset + span * np.arange(rounds)[:, None]).ravel()
+    played = varied[row].replace(onset_ticks=onset)
+    played = _vary_loudness(played[onset < score.end_ticks], random)
+    if not track.is_drum and (band is not score or (varied.onset_ticks != notes.onset_ticks).any()):
+        chord = _chord_at(band, notes.onset_ticks)[row][onset < score.end_ticks]
+        played = _onto_chords(played, chord, score)
+    if _role(track) == "other" and random.random() < REPLACED:
+        program = int(random.choice(FAMILIES) + random.integers(FAMILY))
+        track = replace(track, program=program)
+    return track, played
+
+
+def _onto_chords(notes: Notes, chord: np.ndarray, score: Score) -> Notes:
+    """Move notes from their chords onto those of a score; where its chord changes, long notes are struck again."""
+    ticks, target = _chords(score)
+    latest = np.maximum(notes.onset_ticks, notes.end_ticks - score.ticks_per_beat // 2)
+    first = np.searchsorted(ticks, notes.onset_ticks, "right") - 1
+    strikes = np.searchsorted(ticks, latest, "right") - first
+    row = np.repeat(np.arange(len(notes)), strikes)
+    segment = np.arange(len(row)) - np.repeat(np.cumsum(strikes) - strikes - first, strikes)
+    notes, old, new = notes[row], chord[row], target[segment]
+    onset = np.maximum(notes.onset_ticks, ticks[segment])
+    end = np.minimum(notes.end_ticks, np.append(ticks, np.iinfo(np.int64).max)[segment + 1])
+    # Without a chord there are no roots to move between, so pitches stay.
+    fits = (old == NONE) == (new == NONE)
+    old, new = np.where(old == NONE, 0, old), np.where(new == NONE, 0, new)
+    (root, quality), (new_root, new_quality) = (np.divmod(c, len(QUALITIES)) for c in (old, new))
+    degree = (notes.pitch - root) % 12
+    pitch = notes.pitch + (new_root - root + 6) % 12 - 6 + CHANGES[quality, new_quality, degree]
+    fits &= (pitch >= 0) & (pitch < 128)
+    return notes.replace(onset_ticks=onset, duration_ticks=end - onset, pitch=pitch)[fits]
+
+
+def _changes() -> np.ndarray:
+    """Return by how many semitones a note above the root moves from one chord quality to another: (11, 11, 12)."""
+    changes = np.zeros((len(QUALITIES), len(QUALITIES), 12), dtype=np.int64)
+    for old, tones in enumerate(QUALITIES.values()):
+        for new, others in enumerate(QUALITIES.values()):
+            for degree, tone in enumerate(tones):
+                nearest = min((*others, 12), key=lambda other: abs(other - tone))
+                target = others[degree] if degree < len(others) else nearest
+                changes[old, new, tone] = target - tone
+    return changes
+
+
+CHANGES = _changes()
+
+
+def _chords(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ticks and indices of a score's chords from tick 0 on, without repeated chords."""
+    ticks, chord = in_steps(score, score.ticks_per_beat)
+    ticks, chord = np.append(0, ticks), np.append(NONE, chord)
+    changes = np.append(ticks[1:] > ticks[:-1], True)
+    ticks, chord = ticks[changes], chord[changes]
+    changes = np.diff(chord, prepend=-1) != 0
+    return ticks[changes], chord[changes]
+
+
+def _chord_at(score: Score, onset_ticks: np.ndarray) -> np.ndarray:
+    """Return the index of the chord at each tick."""
+    ticks, chord = _chords(score)
+    return chord[np.searchsorted(ticks, onset_ticks, "right") - 1]
 
 
 def _vary_drums(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Notes:
@@ -97,8 +187,13 @@ def _vary_drums(notes: Notes, bar: int, beat: int, random: np.random.Generator) 
     return notes.replace(pitch=pitch)[kept]
 
 
-def _vary_part(notes: Notes, bar: int, beat: int, random: np.random.Generator) -> Notes:
-    """Shift a part's rhythm within the bar, thin it, and change its durations and octave."""
+def _vary_part(
+    notes: Notes, bar: int, beat: int, random: np.random.Generator
+) -> tuple[Notes, np.ndarray]:
+    """Shift a part's rhythm within the bar, thin it, and change its durations and octave.
+
+    Returns the notes that are left, and which of the N notes they are.
+    """
     onset, duration, pitch = notes.onset_ticks, notes.duration_ticks, notes.pitch
     if random.random() < SHIFTED:
         period = int(random.choice(PERIODS))
@@ -119,7 +214,7 @@ def _vary_part(notes: Notes, bar: int, beat: int, random: np.random.Generator) -
     if random.random() < RAISED:
         raised = pitch + random.choice([-12, 12])
         pitch = raised if raised.min() >= 24 and raised.max() <= 100 else pitch
-    return notes.replace(duration_ticks=duration, pitch=pitch)[kept]
+    return notes.replace(duration_ticks=duration, pitch=pitch)[kept], kept
 
 
 def _places(
