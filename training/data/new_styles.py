@@ -118,13 +118,13 @@ def _varied(
 
 
 def _onto_chords(notes: Notes, chord: np.ndarray, score: Score) -> Notes:
-    """Move notes from their chords onto those of a score; where its chord changes, long notes are struck again."""
+    """Move notes from their chords onto those of a score, and repeat long notes where its chord changes."""
     ticks, target = _chords(score)
     latest = np.maximum(notes.onset_ticks, notes.end_ticks - score.ticks_per_beat // 2)
     first = np.searchsorted(ticks, notes.onset_ticks, "right") - 1
-    strikes = np.searchsorted(ticks, latest, "right") - first
-    row = np.repeat(np.arange(len(notes)), strikes)
-    segment = np.arange(len(row)) - np.repeat(np.cumsum(strikes) - strikes - first, strikes)
+    repeats = np.searchsorted(ticks, latest, "right") - first
+    row = np.repeat(np.arange(len(notes)), repeats)
+    segment = np.arange(len(row)) - np.repeat(np.cumsum(repeats) - repeats - first, repeats)
     notes, old, new = notes[row], chord[row], target[segment]
     onset = np.maximum(notes.onset_ticks, ticks[segment])
     end = np.minimum(notes.end_ticks, np.append(ticks, np.iinfo(np.int64).max)[segment + 1])
@@ -156,9 +156,8 @@ CHANGES = _changes()
 def _chords(score: Score) -> tuple[np.ndarray, np.ndarray]:
     """Return the ticks and indices of a score's chords from tick 0 on, without repeated chords."""
     ticks, chord = in_steps(score, score.ticks_per_beat)
-    ticks, chord = np.append(0, ticks), np.append(NONE, chord)
-    changes = np.append(ticks[1:] > ticks[:-1], True)
-    ticks, chord = ticks[changes], chord[changes]
+    if not len(ticks) or ticks[0] > 0:
+        ticks, chord = np.append(0, ticks), np.append(NONE, chord)
     changes = np.diff(chord, prepend=-1) != 0
     return ticks[changes], chord[changes]
 
