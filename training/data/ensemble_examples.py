@@ -154,10 +154,12 @@ def _mixed(
     another: Another,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Return a band's piece in a new style, or a song with a band."""
+    """Return a band's piece in a new style, or a song with a band; unchanged if it has several metres."""
     score = language.decode(ids)
     metre = one_metre(score)
-    other = _draw_band(language, metre, len(ids), another, random) if metre else None
+    if metre is None:
+        return ids
+    other = _draw_band(language, metre, len(ids), another, random)
     if is_band:
         score = in_new_style(score, other, random)
     elif other is not None:
