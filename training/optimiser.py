@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
 from musicgen.common.learning import cooldown_rate, cosine_rate, parameter_groups
 from musicgen.common.processes import multiplies_bfloat16
@@ -23,55 +23,61 @@ from musicgen.performer import Performer
 from training.config import OptimiserConfig
 from training.data.batches import Batches
 
-RATE_FACTOR = "rate_factor"  # of a parameter group: the factor on the learning rate
+# Entries of a parameter group: the factor on the learning rate, and the type in which Muon computes.
+RATE_FACTOR, MUON = "rate_factor", "muon"
+# Muon's constants, as in torch.
+MOMENTUM = 0.95
+NEWTON_SCHULZ, ITERATIONS = (3.4445, -4.775, 2.0315), 5
 
 
-class StackedMuon(Muon):
-    """Muon that stacks matrices of equal shape, to launch fewer kernels on a GPU."""
+class MuonAndAdam(AdamW):
+    """Muon (Jordan et al. 2024) for the groups of parameters that are marked by `MUON`, and Adam for the others.
 
-    def __init__(self, matrices: Sequence[Tensor], dtype: torch.dtype, **settings: Any) -> None:
-        """Optimise matrices; the Newton–Schulz iteration is computed in `dtype`."""
-        super().__init__(matrices, **settings)
-        self.dtype = dtype
+    Muon makes the averaged gradient of a matrix nearly orthogonal, so that the update is equally large in all
+    directions. Scaled to the size of Adam's updates (Liu et al. 2025, arXiv:2502.16982), both share a learning rate.
+    Unlike torch's Muon, it stacks matrices of equal shape, to launch fewer kernels on a GPU.
+    """
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Take a step; Adam does not change the matrices, as their gradients are None by then."""
+        for group in self.param_groups:
+            if MUON in group:
+                self._update_matrices(group)
+        super().step()
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+    def _update_matrices(self, group: dict[str, Any]) -> None:
         """Update each (m, n) matrix W by the orthogonal factor Q of its mean gradient: W ← W − r √max(m, n)/5 · Q."""
-        for group in self.param_groups:
-            by_shape: dict[torch.Size, list[Tensor]] = {}
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    by_shape.setdefault(parameter.shape, []).append(parameter)
-            for shape, parameters in by_shape.items():
-                averaged = torch.stack(self._averaged(parameters, group["momentum"]))
-                settings = (group[name] for name in ("ns_coefficients", "ns_steps", "eps"))
-                rate = group["lr"] * math.sqrt(max(shape)) / 5  # updates as large as Adam's
-                updates = orthogonal(averaged.to(self.dtype), *settings).to(averaged.dtype)
-                decay = 1 - group["lr"] * group["weight_decay"]
-                for parameter, update in zip(parameters, updates, strict=True):
-                    parameter.mul_(decay).add_(update, alpha=-rate)
+        by_shape: dict[torch.Size, list[Tensor]] = {}
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_shape.setdefault(parameter.shape, []).append(parameter)
+        for shape, parameters in by_shape.items():
+            averaged = torch.stack([self._averaged(parameter) for parameter in parameters])
+            rate = group["lr"] * math.sqrt(max(shape)) / 5  # updates as large as Adam's
+            updates = orthogonal(averaged.to(group[MUON])).to(averaged.dtype)
+            decay = 1 - group["lr"] * group["weight_decay"]
+            for parameter, update in zip(parameters, updates, strict=True):
+                parameter.mul_(decay).add_(update, alpha=-rate)
+                parameter.grad = None
 
-    def _averaged(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
-        """Update the moving averages of the gradients; return them with Nesterov momentum."""
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        states = [self.state[parameter] for parameter in parameters]
-        for state, gradient in zip(states, gradients, strict=True):
-            if "momentum_buffer" not in state:
-                state["momentum_buffer"] = torch.zeros_like(gradient)
-        averages = [state["momentum_buffer"] for state in states]
-        pairs = zip(averages, gradients, strict=True)
-        return [new.lerp(average.lerp_(new, 1 - momentum), momentum) for average, new in pairs]
+    def _averaged(self, parameter: Tensor) -> Tensor:
+        """Update the moving average of a parameter's gradients; return it with Nesterov momentum."""
+        gradient, state = parameter.grad, self.state[parameter]
+        assert gradient is not None, "called only for parameters with gradients"
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        average = state["momentum_buffer"].lerp_(gradient, 1 - MOMENTUM)
+        return gradient.lerp(average, MOMENTUM)
 
 
-def orthogonal(
-    matrices: Tensor, coefficients: tuple[float, float, float], steps: int, epsilon: float
-) -> Tensor:
+def orthogonal(matrices: Tensor) -> Tensor:
     """Return approximately U Vᵀ for matrices U S Vᵀ, by the Newton–Schulz iteration (Jordan et al. 2024): (N, O, I)."""
     if matrices.shape[1] > matrices.shape[2]:
-        return orthogonal(matrices.mT, coefficients, steps, epsilon).mT
-    a, b, c = coefficients
-    found = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=epsilon)
-    for _ in range(steps):
+        return orthogonal(matrices.mT).mT
+    a, b, c = NEWTON_SCHULZ
+    found = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(ITERATIONS):
         gram = found @ found.mT  # (N, O, O), O ≤ I
         found = torch.baddbmm(
             found, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), found, beta=a
@@ -79,65 +85,36 @@ def orthogonal(
     return found
 
 
-class MuonAndAdam(Optimizer):
-    """Muon (Jordan et al. 2024) for some parameters and Adam for the others, as a single optimiser.
-
-    Muon makes the averaged gradient of a matrix nearly orthogonal, so that the update is equally large in all
-    directions. Scaled to the size of Adam's updates (Liu et al. 2025, arXiv:2502.16982), both share a learning rate.
-    """
-
-    def __init__(self, muon: Muon, adam: AdamW) -> None:
-        super().__init__([*muon.param_groups, *adam.param_groups], adam.defaults)
-        self.parts = (muon, adam)
-        for part in self.parts:
-            part.state = self.state
-
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Take a step with both."""
-        for part in self.parts:
-            part.step()
-
-
 def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
-    """Return Adam, or Muon for the layers' matrices with Adam for the rest; only matrices have weight decay."""
-    if settings.method == "adam":
-        return _adam(settings, model)
-    matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
-    # bfloat16 as in torch's Muon, unless a CPU has to emulate it: the iteration would take most of the step.
-    is_native = matrices[0].is_cuda or multiplies_bfloat16()
-    muon = StackedMuon(
-        matrices,
-        torch.bfloat16 if is_native else torch.float32,
-        lr=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-    )
-    return MuonAndAdam(muon, _adam(settings, model, {id(p) for p in matrices}))
-
-
-def _adam(
-    settings: OptimiserConfig, model: Performer, excluded: Collection[int] = frozenset()
-) -> AdamW:
-    """Return Adam for the parameters whose `id` is not excluded.
+    """Return Adam, or Muon for the layers' matrices with Adam for the rest; only matrices have weight decay.
 
     The parameters of goals, positional encoding and recall are not decayed, as zero has no special meaning for them;
     the first two can have learning rates of their own.
     """
+    groups: list[dict[str, Any]] = []
+    if settings.method == "muon":
+        matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
+        # bfloat16 as in torch's Muon, unless a CPU has to emulate it: the iteration would take most of the step.
+        is_native = matrices[0].is_cuda or multiplies_bfloat16()
+        dtype = torch.bfloat16 if is_native else torch.float32
+        decay = settings.weight_decay
+        groups.append({"params": matrices, "weight_decay": decay, MUON: dtype})
     goals = [] if model.goals is None else [*model.goals.parameters()]
     recall = [] if model.recall is None else [*model.recall.parameters()]
-    undecayed = (
+    undecayed = []
+    for parameters, factor in (
         (goals, settings.goal_rate),
         ([*model.position.parameters()], settings.position_rate),
         (recall, 1.0),
-    )
-    taken = {*excluded, *(id(p) for parameters, _ in undecayed for p in parameters)}
-    groups = parameter_groups(
-        [p for p in model.parameters() if id(p) not in taken], settings.weight_decay
-    )
-    for parameters, factor in undecayed:
+    ):
         if parameters:
             rate = {} if factor == 1 else {RATE_FACTOR: factor}
-            groups.append({"params": parameters, "weight_decay": 0.0, **rate})
-    return AdamW(
+            undecayed.append({"params": parameters, "weight_decay": 0.0, **rate})
+    taken = {id(p) for group in [*groups, *undecayed] for p in group["params"]}
+    rest = [p for p in model.parameters() if id(p) not in taken]
+    groups += [*parameter_groups(rest, settings.weight_decay), *undecayed]
+    kind = MuonAndAdam if settings.method == "muon" else AdamW
+    return kind(
         groups,
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
