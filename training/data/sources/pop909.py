@@ -20,7 +20,6 @@ from tokenization.analysis.chords import parse
 from tokenization.language import Language
 from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Meters, Score, Track
-from tokenization.wording import counted
 from training.data.sources.source import (
     Found,
     Listing,
@@ -159,10 +158,8 @@ def read_song(folder: Path) -> Score:
     song = Song(score=score, beats=beats, downbeats=downbeats, chords=chords)
     starts = _from_first_note(song, song.bars())
     beat_map = BeatMap(beat_seconds, numbers - starts[0])
-    return (
-        remap(song.score, beat_map, TICKS_PER_BEAT)
-        .replace(markers=_markers(song.chords, beat_map), meters=_meters(starts, song.usual))
-        .remark(*_remarks(song, starts))
+    return remap(score, beat_map, TICKS_PER_BEAT).replace(
+        markers=_markers(chords, beat_map), meters=_meters(starts, song.usual)
     )
 
 
@@ -237,23 +234,6 @@ def _markers(chords: list[tuple[float, str]], beat_map: BeatMap) -> tuple[Marker
         if not markers or markers[-1].text != name:
             markers.append(Marker(tick, name))
     return tuple(markers)
-
-
-def _remarks(song: Song, starts: np.ndarray) -> list[str]:
-    """Return remarks on bars of unusual length and on corrections of the annotation."""
-    if not song.downbeats.any():
-        return [f"{BEATS_FILE} marks no downbeats; the first beat is taken as one."]
-    remarks = []
-    lengths = np.diff(starts)
-    if odd := int((lengths != song.usual).sum()):
-        remarks.append(f"{odd} of {counted(len(lengths), 'bar')} do not have {song.usual} beats.")
-    inside = starts[(starts >= 0) & (starts < len(song.downbeats))]
-    if moved := int((~song.downbeats[inside]).sum()):
-        remarks.append(
-            f"{moved} of {counted(len(inside), 'bar')} were moved to another beat than annotated, "
-            "by bass, chords and melody."
-        )
-    return remarks
 
 
 BRIDGE = "BRIDGE"  # the track of a second melody

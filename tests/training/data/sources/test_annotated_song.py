@@ -53,7 +53,6 @@ def test_song_is_mapped_to_its_annotated_beats(tmp_path: Path):
     assert score.markers == (Marker(0, "N_N"), Marker(1920, "A#_m7"), Marker(3840, "A_sus4"))
     assert score.pedals.onset_ticks.tolist() == [5 * 480]
     np.testing.assert_allclose(score.tempos.beats_per_minute, [100])
-    assert score.remarks == ()
 
 
 ODD, LATE = beats_file([2, 4, 4, 4]), beats_file([4, 4, 4], first=6.1)
@@ -62,20 +61,19 @@ THREES = "\n".join(f"{i * 0.5} {i % 3 == 0:.1f} {i % 6 == 0:.1f}" for i in range
 
 
 @pytest.mark.parametrize(
-    ("onsets", "beats", "expected", "metres", "remark"),
+    ("onsets", "beats", "expected", "metres"),
     [
-        ([0.1, 1.3], ODD, [0, 2], [(0, 2, 4), (2, 4, 4)], "1 of 3 bars do not have 4 beats"),
-        ([0.0, 1.5], THREES, [0, 3], [(0, 3, 4)], ""),  # the first column marks bars
-        ([3.1, 6.1], LATE, [3, 8], [(0, 4, 4)], ""),  # a whole bar before the first annotated one
-        ([0.5], "0.5 0 0\n1 0 0\n", [0], [(0, 4, 4)], "marks no downbeats"),
+        ([0.1, 1.3], ODD, [0, 2], [(0, 2, 4), (2, 4, 4)]),
+        ([0.0, 1.5], THREES, [0, 3], [(0, 3, 4)]),  # the first column marks bars
+        ([3.1, 6.1], LATE, [3, 8], [(0, 4, 4)]),  # a whole bar before the first annotated one
+        ([0.5], "0.5 0 0\n1 0 0\n", [0], [(0, 4, 4)]),
     ],
 )
-def test_bars_follow_from_the_beats(tmp_path: Path, onsets, beats, expected, metres, remark):
+def test_bars_follow_from_the_beats(tmp_path: Path, onsets, beats, expected, metres):
     score = read_song(song(tmp_path, onsets, beats))
     assert (score.notes.onset_ticks / 480).tolist() == expected
     starts, *fractions = score.meters.columns
     assert [*zip(starts / 480, *fractions, strict=True)] == metres
-    assert remark in " ".join(score.remarks)
 
 
 def test_bars_that_start_a_beat_off_are_corrected_from_the_notes(tmp_path: Path):
@@ -89,9 +87,6 @@ def test_bars_that_start_a_beat_off_are_corrected_from_the_notes(tmp_path: Path)
     write_score(folder / "007.mid", score.replace(notes=notes))
     corrected = read_song(folder)
     assert (corrected.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [0] * 10
-    assert corrected.remarks[-1].startswith(
-        "10 of 10 bars were moved to another beat than annotated"
-    )
 
 
 @pytest.mark.parametrize(
