@@ -316,7 +316,7 @@ def prepare(
     with unpacked(folder) as (root, left_out):
         listing = list_files(root)
         found = _find(kind, listing, folder, options)
-        report = PrepareReport([*left_out, *listing.unreadable, *found.skipped], found.remarks)
+        report = PrepareReport([*left_out, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
             encode = partial(encode_piece, kind.name, target.name)
             _fill(writer, report, found, encode, options, progress)

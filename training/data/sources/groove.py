@@ -15,7 +15,6 @@ import numpy as np
 from tokenization.language import Language
 from tokenization.prepared import family_of
 from tokenization.score import Score, excerpt
-from tokenization.wording import counted
 from training.data.sources.source import (
     Found,
     Listing,
@@ -46,10 +45,6 @@ class _Named:
     file: str
     style: str
     folder: str  # train, val, test, … or empty
-
-    @property
-    def family(self) -> str:
-        return family_of(self.style)
 
     @property
     def is_fixed(self) -> bool:
@@ -147,54 +142,37 @@ def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Foun
     own = any(name.folder for name in files)
     pieces, skipped = [], []
     for name in files:
-        split = _SPLITS.get(name.folder)
-        if own and split is None:
-            skipped.append(
-                Skipped(printable(name.file), "it is in none of the folders train, val and test")
-            )
-            continue
+        split = _SPLITS.get(name.folder) if own else _hashed(family_of(name.style), validation)
         if split is None:
-            split = split_of(name.family, {"validation": validation, "test": validation})
-        pieces.append(listing.piece(name.file, split, style=name.style))
+            reason = "it is in none of the folders train, val and test"
+            skipped.append(Skipped(printable(name.file), reason))
+        else:
+            pieces.append(listing.piece(name.file, split, style=name.style))
     return Found(pieces=pieces, skipped=skipped)
+
+
+def _hashed(family: str, validation: float) -> str:
+    return split_of(family, {"validation": validation, "test": validation})
 
 
 def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> Found:
     """Split Groove2Groove's training styles, keeping only one of the two files of a held-out style."""
-    used = [n for n in files if n.folder in ("train", "") and n.is_fixed]
-    by_style: dict[str, list[_Named]] = {}
+    used = [name for name in files if name.folder in ("train", "") and name.is_fixed]
+    families = sorted({family_of(name.style) for name in used})
+    if len(families) > 10 * HELD_OUT_STYLES:  # the complete data
+        splits = paper_split(families)
+    else:
+        splits = {family: _hashed(family, validation) for family in families}
+    kept: dict[tuple[str, str], _Named] = {}
     for name in used:
-        by_style.setdefault(name.style, []).append(name)
-    families = sorted({name.family for name in used})
-    is_complete = len(families) > 10 * HELD_OUT_STYLES
-    splits = (
-        paper_split(families)
-        if is_complete
-        else {
-            family: split_of(family, {"validation": validation, "test": validation})
-            for family in families
-        }
+        split = splits[family_of(name.style)]
+        kept.setdefault((name.style, name.file if split == "train" else ""), name)
+    return Found(
+        pieces=[
+            listing.piece(name.file, splits[family_of(style)], style=style)
+            for (style, _), name in sorted(kept.items())
+        ],
+        remarks=[
+            "As in the paper, validation and test styles are held out from the training styles, with one file each."
+        ],
     )
-    pieces, skipped, seconds = [], [], 0
-    for style, pair in sorted(by_style.items()):
-        split = splits[pair[0].family]
-        if len(pair) != 2:
-            skipped += [
-                Skipped(printable(n.file), f"style {style} has {counted(len(pair), 'file')}, not 2")
-                for n in pair
-            ]
-            continue
-        kept = pair if split == "train" else pair[:1]
-        seconds += len(pair) - len(kept)
-        pieces += [listing.piece(name.file, split, style=style) for name in kept]
-    remarks = []
-    if len(files) > len(used):
-        remarks.append(
-            f"{len(files) - len(used)} files outside train/{_FIXED} are not used: as in the paper, validation "
-            "and test styles are held out from the training styles."
-        )
-    if seconds:
-        remarks.append(
-            f"{counted(seconds, 'file')} not used: the paper takes one file of each held-out style."
-        )
-    return Found(pieces=pieces, skipped=skipped, remarks=remarks)

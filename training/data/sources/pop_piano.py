@@ -7,9 +7,8 @@ which is `midi_analyzed`, and as pickled events.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,10 @@ TICKS_PER_BEAT = 480
 SUBBEAT_TICKS = TICKS_PER_BEAT // 4
 BAR_SUBBEATS = 16
 _NOTE = ("Note_Pitch", "Note_Velocity", "Note_Duration")
+_RANGES = {
+    **{"Beat": (0, BAR_SUBBEATS - 1), "Tempo": (1, 1000)},
+    **dict(zip(_NOTE, ((0, 127), (1, 127), (1, 1 << 20)), strict=True)),
+}
 _IGNORED = {"EOS", "PAD"}
 
 
@@ -36,26 +39,30 @@ def score_of_events(content: Any) -> Score:
     """Return the score of an event file, given its content."""
     notes, tempos, markers = [], [], []
     bar, subbeat = -1, 0
-    events = _events(content)
-    for number, (name, value) in enumerate(events):
+    note: list[int] = []  # the values of the current note so far
+    for number, (name, value) in enumerate(_events(content)):
         tick = (bar * BAR_SUBBEATS + subbeat) * SUBBEAT_TICKS
+        if name in _IGNORED:
+            continue
+        if name != "Bar" and bar < 0:
+            raise ValueError(f"event {number} is {name}; expected the first Bar")
+        amount = _number(number, name, value) if name in _RANGES else 0
         if name == "Bar":
             bar, subbeat = bar + 1, 0
-        elif name in _IGNORED:
-            continue
-        elif bar < 0:
-            raise ValueError(f"event {number} is {name}; expected the first Bar")
         elif name == "Beat":
-            subbeat = _number(number, name, value, 0, BAR_SUBBEATS - 1)
+            subbeat = amount
         elif name == "Tempo":
-            tempos.append((tick, _number(number, name, value, 1, 1000)))
+            tempos.append((tick, amount))
         elif name == "Chord":
             markers.append(Marker(tick, str(value)))
-        elif name == _NOTE[0]:
-            notes.append((tick, *_note(number, events)))
-        elif name not in _NOTE:
+        elif name == _NOTE[len(note)]:
+            note.append(amount)
+            if len(note) == len(_NOTE):
+                notes.append((tick, *note))
+                note = []
+        else:
             raise ValueError(
-                f"event {number} is {name!r}; expected Bar, Beat, Tempo, Chord or a note"
+                f"event {number} is {name!r}; expected Bar, Beat, Tempo, Chord or {_NOTE[len(note)]}"
             )
     onset, pitch, velocity, duration = _columns(notes, 4)
     return Score(
@@ -69,29 +76,15 @@ def score_of_events(content: Any) -> Score:
 
 
 def _events(content: Any) -> list[tuple[str, Any]]:
-    pair = isinstance(content, tuple | list) and len(content) == 2
-    events = content[1] if pair and isinstance(content[1], list) else content
-    if (
-        not isinstance(events, list)
-        or not events
-        or not all(isinstance(event, dict) and {"name", "value"} <= {*event} for event in events)
-    ):
-        raise ValueError("the pickle does not hold (bar positions, [{name, value}, …])")
-    return [(str(event["name"]), event["value"]) for event in events]
+    try:
+        _, events = content
+        return [(str(event["name"]), event["value"]) for event in events]
+    except (TypeError, KeyError, ValueError):
+        raise ValueError("the pickle does not hold (bar positions, [{name, value}, …])") from None
 
 
-def _note(number: int, events: list[tuple[str, Any]]) -> Iterator[int]:
-    """Yield the pitch, velocity and duration of a note from its three events."""
-    for offset, (expected, least, most) in enumerate(
-        zip(_NOTE, (0, 1, 1), (127, 127, 1 << 20), strict=True)
-    ):
-        name, value = events[number + offset] if number + offset < len(events) else ("the end", 0)
-        if name != expected:
-            raise ValueError(f"event {number + offset} is {name}; expected {expected}")
-        yield _number(number + offset, name, value, least, most)
-
-
-def _number(number: int, name: str, value: Any, least: int, most: int) -> int:
+def _number(number: int, name: str, value: Any) -> int:
+    least, most = _RANGES[name]
     try:
         found = round(float(value))
     except (TypeError, ValueError, OverflowError):
@@ -108,32 +101,24 @@ def _columns(rows: list[tuple[int, ...]], count: int) -> np.ndarray:
 _PICKLE = re.compile(r"\.(pkl|pickle)$", re.IGNORECASE)
 _SPLIT_LIST = re.compile(r"(?:^|.*/)(train|val|valid|validation|test)_pieces\.pkl")
 _SPLITS = {"train": "train", "test": "test"}  # any other is validation
-_ROOT = rb"(?:[A-G]#?|N)"
-_CHORD_MARKER = re.compile(
-    rb"(?:Chord-)?" + _ROOT + rb"_(?:M7?|m7?|/?o7|o|\+|7|sus[24]|N)(?:_" + _ROOT + rb")?"
-)
 _LAST_STAGE = "midi_analyzed"
-_SAMPLED = 8  # files that are examined to recognise the source
 LIST_SECONDS, LIST_BYTES = 10.0, 1 << 29  # limits on reading a list of pieces
 
 
 class PopPiano(Source):
-    """MIDI files with chord markers, or event pickles, at any depth."""
+    """MIDI files with chord markers in a folder of their stage, or event pickles, at any depth."""
 
     name = "pop-piano"
     title = "the pop piano data"
-    shape = "MIDI files with chord markers, or event pickles (.pkl)"
+    shape = f"MIDI files in a folder {_LAST_STAGE}, or event pickles (.pkl)"
     language = "remi"
     languages = ("remi",)
     licence = "not stated by its authors; transcriptions of recordings"
 
     def fits(self, listing: Listing) -> bool:
-        files = self._midi_files(listing)
-        if not files:
-            return any(_PICKLE.search(file) for file in listing.files)
-        sample = files[:: max(1, len(files) // _SAMPLED)][:_SAMPLED]
-        marked = sum(bool(_CHORD_MARKER.search(_beginning(listing.path(f)))) for f in sample)
-        return 2 * marked > len(sample)
+        if self._midi_files(listing):
+            return True
+        return not listing.midi_files and any(_PICKLE.search(file) for file in listing.files)
 
     def find(self, listing: Listing, validation: float) -> Found:
         files = self._midi_files(listing)
@@ -160,8 +145,8 @@ class PopPiano(Source):
 
     def _midi_files(self, listing: Listing) -> list[str]:
         """Return the MIDI files of the last stage of processing."""
-        files = listing.midi_files
-        return [file for file in files if _LAST_STAGE in file.split("/")] or files
+        inside = listing.root.name == _LAST_STAGE
+        return [file for file in listing.midi_files if inside or _LAST_STAGE in file.split("/")]
 
 
 def with_chords(score: Score) -> Score:
@@ -172,15 +157,6 @@ def with_chords(score: Score) -> Score:
         if "_" in name and (chord := parse(name)):
             markers.append(Marker(marker.onset_ticks, chord))
     return score.replace(markers=tuple(markers))
-
-
-def _beginning(path: Path) -> bytes:
-    """Return the beginning of a file, long enough to hold a marker; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(1 << 20)
-    except OSError:
-        return b""
 
 
 def _listed_splits(listing: Listing) -> dict[str, str]:

@@ -56,11 +56,10 @@ class Skipped:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """All files below a folder in a fixed order, except hidden ones."""
+    """All files below a folder in a fixed order, except hidden ones and those behind links to folders."""
 
     root: Path
     files: tuple[str, ...]  # with forward slashes
-    unreadable: tuple[Skipped, ...] = ()
 
     @property
     def midi_files(self) -> list[str]:
@@ -82,35 +81,24 @@ class Listing:
 
 
 def list_files(root: Path) -> Listing:
-    """Return the files below a folder, and what cannot be read there, with reasons."""
+    """Return the files below a folder; raises OSError if one of its folders cannot be read."""
     if not root.exists():
         raise FileNotFoundError(f"there is no folder or archive {root} to read music from")
     if not root.is_dir():
         raise ValueError(
             f"{root} is neither a folder nor an archive; give one that holds the music"
         )
-    os.listdir(root)  # raises an error if the folder itself cannot be read
-    files: list[str] = []
-    unreadable: list[Skipped] = []
+    files = []
+    for folder, folders, names in os.walk(root, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = [Path(folder, name) for name in names if not name.startswith(".")]
+        # Opening a pipe would block, and a link can be broken.
+        files += [path.relative_to(root).as_posix() for path in paths if path.is_file()]
+    return Listing(root=root, files=tuple(sorted(files)))
 
-    def note(error: OSError) -> None:
-        below = os.path.relpath(error.filename, root)
-        unreadable.append(Skipped(printable(below), f"the folder cannot be read: {error.strerror}"))
 
-    for folder, folders, names in os.walk(root, onerror=note):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        here, below = Path(folder), Path(folder).relative_to(root)
-        for name in folders:
-            if (here / name).is_symlink():
-                reason = "links to folders are not followed"
-                unreadable.append(Skipped(printable((below / name).as_posix()), reason))
-        for name in sorted(name for name in names if not name.startswith(".")):
-            file = (below / name).as_posix()
-            if (here / name).is_file():
-                files.append(file)
-            else:  # opening a pipe would block
-                unreadable.append(Skipped(printable(file), "it is not a file, or a broken link"))
-    return Listing(root=root, files=tuple(sorted(files)), unreadable=tuple(unreadable))
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def printable(name: str) -> str:
