@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,8 @@ class Shards:
                     f"{other.folder} and {first.folder} are in different languages or versions of one "
                     f"({', '.join(map(str, names))}); prepare both in the same"
                 )
-        _check_disjoint(self.sets, _families, STYLE)
-        _check_pieces(self.sets)
-        _check_disjoint(self.sets, _works, WORK)
+        if len(self.sets) > 1:
+            _check_disjoint(self.sets)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -105,46 +104,39 @@ class Shards:
         return self.sets[number], row - int(self._starts[number])
 
 
-STYLE = (
-    "{} trains on the style {}, which {} holds out: train on only one of the two sets, "
-    "or prepare both with the same split"
-)
-WORK = (
-    "{} trains on {}, whose opening or title is that of a work that {} holds out as {}: "
-    "train on only one of the two sets, or prepare their files as one"
-)
+OPENING = 256  # tokens, by which pieces of equal length are compared
 
 
-def _check_disjoint(
-    sets: Sequence[Prepared],
-    names_by_key: Callable[[Prepared, np.ndarray], dict[str, str]],
-    message: str,
-) -> None:
-    """Raise ValueError if a set trains on anything that another holds out; things are identified by key."""
+def _check_disjoint(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError if a set trains on a style, piece or work that another holds out."""
     is_train = [one.pieces.split == SPLITS.index("train") for one in sets]
-    trained = [names_by_key(one, rows) for one, rows in zip(sets, is_train, strict=True)]
-    held_out = [names_by_key(one, ~rows) for one, rows in zip(sets, is_train, strict=True)]
-    for here, there in itertools.permutations(range(len(sets)), 2):
-        for key in sorted(trained[here].keys() & held_out[there].keys()):
-            name, other = trained[here][key], held_out[there][key]
-            raise ValueError(message.format(sets[here].folder, name, sets[there].folder, other))
+    for names_by_key in (_families, _pieces, _works):
+        trained = [names_by_key(one, rows) for one, rows in zip(sets, is_train, strict=True)]
+        held_out = [names_by_key(one, ~rows) for one, rows in zip(sets, is_train, strict=True)]
+        for here, there in itertools.permutations(range(len(sets)), 2):
+            for key in sorted(trained[here].keys() & held_out[there].keys()):
+                raise ValueError(
+                    f"{sets[here].folder} trains on {trained[here][key]}, which {sets[there].folder} holds out as "
+                    f"{held_out[there][key]} (the notes, the opening, the title or the style are the same): train on "
+                    "only one of the two sets, or prepare their files as one"
+                )
 
 
-def _check_pieces(sets: Sequence[Prepared]) -> None:
-    """Raise ValueError if a set trains on a piece that another holds out, under any name."""
-    # Few pieces have equal numbers of both tokens and notes, so few have to be compared.
-    sizes = [one.pieces.length.astype(np.int64) << 32 | one.pieces.notes for one in sets]
-    for here, size in zip(sets, sizes, strict=True):
-        for there, other in zip(sets, sizes, strict=True):
-            held_out = np.flatnonzero(there.pieces.split != SPLITS.index("train"))
-            rows = here.rows("train")
-            for row in rows[np.isin(size[rows], other[held_out])] if here is not there else ():
-                for twin in held_out[other[held_out] == size[row]]:
-                    if np.array_equal(here.ids(row), there.ids(twin)):
-                        raise ValueError(
-                            f"{here.folder} trains on {here.name(row)}, which {there.folder} holds out as "
-                            f"{there.name(twin)}: train on only one of the two sets, or prepare their files as one"
-                        )
+def _families(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
+    """Return the families of the styles in some rows, as keys and names: a family is held out as a whole."""
+    numbers = np.unique(prepared.pieces.style[rows & (prepared.pieces.style >= 0)])
+    families = [family_of(prepared.meta["styles"][number]) for number in numbers]
+    return {family: f"the style {family}" for family in families}
+
+
+def _pieces(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
+    """Return file names by digests of the tokens, for some rows."""
+    found = {}
+    for row in np.flatnonzero(rows):
+        ids = prepared.ids(row)
+        digest = hashlib.sha256(ids[:OPENING].tobytes()).hexdigest()
+        found[f"{len(ids)} {digest}"] = prepared.name(row)
+    return found
 
 
 def _works(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
@@ -157,10 +149,3 @@ def _works(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
         for key in str(keys).split("\n")
         if key
     }
-
-
-def _families(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
-    """Return the families of the styles in some rows, as keys and names: a family is held out as a whole."""
-    numbers = np.unique(prepared.pieces.style[rows & (prepared.pieces.style >= 0)])
-    families = [family_of(prepared.meta["styles"][number]) for number in numbers]
-    return dict(zip(families, families, strict=True))

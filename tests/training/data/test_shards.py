@@ -114,4 +114,4 @@ def test_held_out_work_is_refused_in_another_edition(tmp_path: Path):
     assert len(Prepared.open(there).rows("test"))  # the same work in another set
     Shards([here, there])
     there = prepared("midi", tmp_path / "there", tmp_path / "c", language="ensemble", validation=0)
-    refused(here, there, f"c trains on edition.mid, whose .* holds out as {name}")
+    refused(here, there, f"c trains on edition.mid, which .* holds out as {name}")
