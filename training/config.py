@@ -227,8 +227,6 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
         names = ", ".join(f"{path.stem}-{variant}" for variant in variants)
         raise ValueError(f"{path} holds several configurations; name one of them: {names}")
     values = _with_base(path, ())
-    if path.name == CONFIG:
-        _drop_former(values)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not all(key.split(".")):
@@ -236,24 +234,6 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
         values = merged(values, _nested(key.split("."), _value(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
-
-
-# Settings of earlier versions that the configuration of a run can still have, with the values that change nothing.
-_ANY = object()
-_FORMER = {
-    "data": {"windows": 1, "prefetch": _ANY},
-    "device": {"devices": 1, "nodes": 1, "strategy": "auto"},
-    "validation": {"samples": _ANY, "sample_tokens": _ANY},
-}
-
-
-def _drop_former(values: dict[str, Any]) -> None:
-    for section, former in _FORMER.items():
-        own = values.get(section)
-        if isinstance(own, dict):
-            for key in own.keys() & former.keys():
-                if former[key] in (_ANY, own[key]):
-                    del own[key]
 
 
 def _value(text: str, where: str) -> Any:

@@ -6,7 +6,7 @@ import yaml
 
 from musicgen.performer import Performer
 from tokenization.language import language
-from training.config import CONFIG, CONFIGS, find, merged, read, shipped_names
+from training.config import CONFIGS, find, merged, read, shipped_names
 
 SMALL = {"layers": 1, "width": 32, "heads": 2, "feedforward": 32}
 
@@ -79,18 +79,6 @@ def test_file_overrides_its_base(tmp_path: Path):
 def test_invalid_key_or_value_is_named(tmp_path: Path, changes: list[str], message: str):
     with pytest.raises(ValueError, match=message):
         read(minimal(tmp_path), changes).model_config(9)
-
-
-def test_former_settings_of_a_run_are_dropped_if_they_change_nothing(tmp_path: Path):
-    former = {"data": {"folder": "d", "windows": 1, "prefetch": 4}, "device": {"nodes": 1}}
-    file = minimal(tmp_path, **former)
-    with pytest.raises(ValueError, match="unknown key"):
-        read(file)
-    own = read(file.rename(tmp_path / CONFIG))
-    assert (own.data.folder, own.device.accelerator) == ("d", "auto")
-    minimal(tmp_path, data={"folder": "d", "windows": 2}).rename(tmp_path / CONFIG)
-    with pytest.raises(ValueError, match="unknown key 'windows'"):
-        read(tmp_path / CONFIG)
 
 
 def test_text_values_are_not_cut_off(tmp_path: Path):
