@@ -85,8 +85,9 @@ class StepSums:
         self._bad = torch.where(torch.isfinite(value), self._bad, self._bad.clamp(max=float(step)))
 
 
-TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share",
-         "processor_seconds")  # fmt: skip
+TRAIN = (
+    *("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "processor_seconds"),
+)
 VALIDATION = ("step", "inside", "beyond", "sequences")
 BY_POSITION = ("step", "from", "to", "loss", "deviation", "n")
 TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
@@ -152,9 +153,13 @@ def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
     try:
         text = path.read_text() if path.exists() else ""
         complete = text[: text.rfind("\n") + 1]  # a crash may have cut off the last line
-        rows = [row for row in csv.reader(complete.splitlines()[1:]) if row and int(row[0]) <= step]
-    except (ValueError, csv.Error) as error:
+        table = csv.DictReader(complete.splitlines())
+        rows = [row for row in table if int(row["step"]) <= step]
+    except (ValueError, KeyError, csv.Error) as error:
         raise ValueError(f"{path} is damaged ({error}); delete it to continue the run") from None
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    # Tables of earlier versions can have other columns.
+    writer = csv.DictWriter(stream, header, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     write_whole(path, stream.getvalue().encode())

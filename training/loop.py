@@ -29,7 +29,7 @@ from musicgen.common.processes import full_disk_named
 from musicgen.performer import Performer, redraw_features
 from training import run_folder
 from training.config import RunConfig
-from training.data.batches import IGNORED, Batches, Loader, next_token_loss
+from training.data.batches import IGNORED, Batches, load, next_token_loss
 from training.devices import Devices, to_device
 from training.initial_model import first_model, origin
 from training.log import Log, StepSums
@@ -146,12 +146,10 @@ class Run:
         first = self.devices.is_first
         self.schedule.start(self.state.step)
         sums = StepSums(self.devices.device, self.state.window if first else ())
-        step = self.state.step
-        loader = Loader(self.batches, step if self.state.batches is None else self.state.batches)
         with full_disk_named(self.folder, "continue with --resume once there is space"):
-            log = Log(self.folder, step, enabled=first)
+            log = Log(self.folder, self.state.step, enabled=first)
             try:
-                ending = self._take_steps(listener, loader, sums, log)
+                ending = self._take_steps(listener, sums, log)
                 if self.schedule.in_tail:
                     self._validate(log, sums)
                 else:
@@ -160,11 +158,13 @@ class Run:
                 log.close()
         return ending
 
-    def _take_steps(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
+    def _take_steps(self, listener: Listener, sums: StepSums, log: Log) -> str:
         """Take the remaining steps, each followed by the actions that are due; return how the run ended."""
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
-        for number, tokens in islice(loader, max(0, self.steps - self.state.step)):
+        step = self.state.step
+        batches = load(self.batches, step if self.state.batches is None else self.state.batches)
+        for number, tokens in islice(batches, max(0, self.steps - step)):
             if self.schedule.enters_tail(self.state.step):
                 with sums.paused():
                     self._save(sums)
@@ -179,7 +179,7 @@ class Run:
             if self.devices.is_first:
                 listener.stepped(self.state.step, self.schedule.expected_steps(self.state.step))
             if self._is_due(self.config.log_every):
-                self._log(log, listener, sums, rate, loader.waiting_fraction())
+                self._log(log, listener, sums, rate)
             with sums.paused():
                 if self._is_due(self.config.validation.every):
                     self._validate(log, sums)
@@ -242,7 +242,7 @@ class Run:
         """Return whether a periodic action is due: at this step, or as the run ends."""
         return self.state.step % every == 0 or self.state.step == self.steps
 
-    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, wait: float) -> None:
+    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float) -> None:
         self._check(sums)
         loss, gradient, tokens, steps = self._total(sums)
         new_tokens, seconds, processor_seconds = sums.speed()
@@ -256,7 +256,6 @@ class Run:
             step=self.state.step,
             learning_rate=rate,
             gradient_norm=gradient / max(1.0, steps),
-            loader_share=wait,
             processor_seconds=processor_seconds,
             **values,
         )

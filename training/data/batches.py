@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any
@@ -132,39 +131,21 @@ class Batches(Dataset[np.ndarray]):
         return self.shards.ids(self._files.draw(file, random))
 
 
-class Loader:
-    """Yields numbered batches, which `data.workers` processes prepare ahead, and times the waiting for them."""
-
-    def __init__(self, batches: Batches, first: int) -> None:
-        self._batches, self._first = batches, first
-        self._waited, self._since = 0.0, time.perf_counter()
-
-    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number and the tokens of each batch."""
-        workers = self._batches.config.workers
-        loader = DataLoader(
-            self._batches,
-            batch_size=None,  # each item is a batch
-            sampler=itertools.count(self._first),
-            num_workers=workers,
-            collate_fn=_identity,
-            multiprocessing_context=CONTEXT if workers else None,
-            generator=torch.Generator(),  # leaves torch's global generator alone
-        )
-        with started_apart():
-            loaded = iter(loader)
-        for number in itertools.count(self._first):
-            began = time.perf_counter()
-            tokens = next(loaded)
-            self._waited += time.perf_counter() - began
-            yield number, tokens
-
-    def waiting_fraction(self) -> float:
-        """Return the fraction of the time since the last call that the model waited for data."""
-        now = time.perf_counter()
-        fraction = self._waited / max(1e-9, now - self._since)
-        self._waited, self._since = 0.0, now
-        return fraction
+def load(batches: Batches, first: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the number and the tokens of each batch; `data.workers` processes prepare them ahead."""
+    workers = batches.config.workers
+    loader = DataLoader(
+        batches,
+        batch_size=None,  # each item is a batch
+        sampler=itertools.count(first),
+        num_workers=workers,
+        collate_fn=_identity,
+        multiprocessing_context=CONTEXT if workers else None,
+        generator=torch.Generator(),  # leaves torch's global generator alone
+    )
+    with started_apart():
+        loaded = iter(loader)
+    yield from zip(itertools.count(first), loaded, strict=False)
 
 
 def _identity(batch: Any) -> Any:

@@ -12,7 +12,7 @@ from tests.training.makers import prepared_set
 from tokenization.groove.language import Groove
 from tokenization.prepared import Prepared
 from training.config import DataConfig
-from training.data.batches import Batches, Loader
+from training.data.batches import Batches, load
 
 GOALS = {"accompaniments": 0.3, "drop_track": 0.2, "endings": 0.3, "gaps": 0.3}
 
@@ -83,10 +83,8 @@ def test_set_without_validation_pieces_is_refused(tmp_path: Path):
 
 
 def first(data: Batches, count: int, start: int) -> list[np.ndarray]:
-    loader = Loader(data, start)
-    numbers, found = zip(*islice(loader, count), strict=True)
+    numbers, found = zip(*islice(load(data, start), count), strict=True)
     assert numbers == (*range(start, start + count),)
-    assert 0 <= loader.waiting_fraction() <= 1
     return [*found]
 
 
@@ -98,7 +96,7 @@ def test_loader_yields_consecutive_batches_from_a_number_on(pianos: Path):
 def test_worker_processes_give_the_same_batches_and_report_their_death(pianos: Path):
     alone, spread = (batches(pianos, workers=workers) for workers in (0, 2))
     np.testing.assert_array_equal(first(alone, 8, 3), first(spread, 8, 3))
-    given = iter(Loader(spread, 0))
+    given = load(spread, 0)
     next(given)
     for worker in multiprocessing.active_children():
         worker.terminate()

@@ -52,8 +52,12 @@ def test_prune_keeps_the_newest_and_removes_remains(learned: Run, tmp_path: Path
 
 ROWS = [(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
 MEASURED = Measured(inside=2.0, beyond=None, sequences=3, rows=ROWS)
-SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0, "loader_share": 0.0,
-         "processor_seconds": 1.0}  # fmt: skip
+SPEED = {
+    "learning_rate": 0.1,
+    "gradient_norm": 1.0,
+    "tokens_per_second": 5.0,
+    "processor_seconds": 1.0,
+}
 
 
 def tables(folder: Path, first: int, last: int) -> dict[str, str]:
@@ -69,7 +73,7 @@ def tables(folder: Path, first: int, last: int) -> dict[str, str]:
 def test_tables_have_a_header_and_one_row_per_record(tmp_path: Path):
     found = tables(tmp_path, 0, 2)
     assert found["train"].splitlines()[0].split(",") == list(TABLES["train"])
-    assert found["train"].splitlines()[1:] == ["1,9,0.1,1.0,5.0,0.0,1.0", "2,8,0.1,1.0,5.0,0.0,1.0"]
+    assert found["train"].splitlines()[1:] == ["1,9,0.1,1.0,5.0,1.0", "2,8,0.1,1.0,5.0,1.0"]
     assert found["validation"].splitlines()[1] == "1,2.0,,3"
     assert found["positions"].splitlines()[-1] == "2,8,16,1.5,0.2,3"
     assert list((tmp_path / "tensorboard").iterdir())
