@@ -181,11 +181,8 @@ def escape(character: str) -> str:
 
 
 @contextmanager
-def progress_bar(title: str, *, timed: bool = True) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal; yield a function to update it with the amount done, the total and another title.
-
-    A `timed` bar shows the remaining time.
-    """
+def progress_bar(title: str) -> Iterator[Callable[..., None]]:
+    """Show a bar on a terminal; yield a function to update it with the amount done, the total and another title."""
     if not sys.stderr.isatty():
         yield lambda done, total, title="": None
         return
@@ -202,7 +199,7 @@ def progress_bar(title: str, *, timed: bool = True) -> Iterator[Callable[..., No
         TextColumn("{task.description}", markup=False),  # a name can contain brackets
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        *([TimeRemainingColumn()] if timed else []),
+        TimeRemainingColumn(),
     )
     console = Console(stderr=True)
     on_terminal = sys.stdout.isatty()  # a redirected standard output is left alone

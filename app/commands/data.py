@@ -148,13 +148,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
     options = from_options(PrepareOptions, arguments, workers=workers)
     with output.progress_bar(f"Preparing {arguments.kind}") as progress:
         meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)
-    if arguments.json:
-        del meta["vocabulary"]
-        output.write_json({"folder": str(arguments.destination), **meta})
-        return
-    tokens = f"{meta['tokens']:,} tokens of {meta['language']['language']}"
-    output.write(f"{arguments.destination}: {tokens}\n{_counts(meta['counts'])}")
-    output.remark(_report(meta))
+    _inspect(arguments)
     if not meta["counts"]["validation"]["pieces"] and not arguments.test_only:
         output.remark(
             ["No piece is held out for validation; prepare more, or give a larger --validation."]
@@ -196,35 +190,26 @@ def summary(prepared: Prepared) -> dict[str, Any]:
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
+    """Print the description of a set."""
     from tokenization.prepared import Prepared
 
     found = summary(Prepared.open(arguments.destination))
-    if arguments.json:
-        output.write_json(found)
-        return
-    source = found["source"]
-    lengths = found["lengths"]
+    source, lengths = found["source"], found["lengths"]
+    counts = {split: count for split, count in found["counts"].items() if count["pieces"]}
     parts = [
         f"{found['folder']}: {source['title']} ({source['folder']})\nlicence: {source['licence']}",
         f"{found['tokens']:,} tokens of {found['language']} (vocabulary {found['vocabulary_size']}); "
         f"checksum {found['checksum'][:16]}… verified",
-        _counts(found["counts"]),
-        output.table(
-            [("tokens per piece", *next(iter(lengths.values())))]
-            + [(split, *quantiles.values()) for split, quantiles in lengths.items()]
+        *(
+            output.table(
+                [(title, *next(iter(rows.values())))]
+                + [(split, *row.values()) for split, row in rows.items()]
+            )
+            for title, rows in (("split", counts), ("tokens per piece", lengths))
         ),
         "\n".join(_report(found)),
     ]
-    output.write("\n\n".join(part for part in parts if part))
-
-
-def _counts(counts: dict[str, dict[str, int]]) -> str:
-    """Format the counts of each split that has pieces as a table."""
-    rows = {split: count for split, count in counts.items() if count["pieces"]}
-    return output.table(
-        [("split", *next(iter(counts.values())))]
-        + [(split, *count.values()) for split, count in rows.items()]
-    )
+    output.write_result(arguments.json, found, "\n\n".join(part for part in parts if part))
 
 
 def _report(meta: dict[str, Any]) -> list[str]:

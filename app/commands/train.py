@@ -131,7 +131,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
 
     compiling = run.compile()
     output.remark(compiling if first else [])
-    bar = output.progress_bar("", timed=False) if first else nullcontext(lambda *_: None)
+    bar = output.progress_bar("") if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
         ending = run.fit(TrainingProgress(show))
     if not first:
@@ -181,36 +181,21 @@ class TrainingProgress:
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
         self._show = show
-        self._start: tuple[int, float] | None = None  # the first step seen, and its time
         self._text = ""
         self._last_line = -LINE_SECONDS
 
     def stepped(self, step: int, steps: int) -> None:
         """Advance the bar."""
-        self._start = self._start or (step, time.monotonic())
         self._show(step, steps, self._text)
 
     def progress(self, progress: Progress) -> None:
         """Update the numbers."""
         step, steps, now = progress.step, progress.steps, time.monotonic()
-        parts = [f"loss {progress.loss:.4f}", f"{progress.tokens_per_second:,.0f} tokens/s"]
+        self._text = f"loss {progress.loss:.4f}, {progress.tokens_per_second:,.0f} tokens/s"
         if progress.validation is not None:
-            parts.append(f"validation {progress.validation:.4f}")
-        if self._start is not None and step > self._start[0]:
-            pace = (now - self._start[1]) / (step - self._start[0])  # including validations
-            parts.append(f"{_duration(pace * (steps - step))} left")
-        self._text = ", ".join(parts)
+            self._text += f", validation {progress.validation:.4f}"
         self._show(step, steps, self._text)
         due = now - self._last_line >= LINE_SECONDS or step == steps
         if due and not sys.stderr.isatty():
             self._last_line = now
             output.remark([f"step {step:,} of {steps:,}: {self._text}"])
-
-
-def _duration(seconds: float) -> str:
-    """Format a duration, such as 2 h 05 min."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -16,15 +16,16 @@ def test_text_output_for_people(tmp_path: Path, command):
     prepare = ["data", "midi", source, tmp_path / "set", *ALONE]
     out, err = command(*prepare, "--validation", 0.2)
     total = len(Prepared.open(tmp_path / "set").tokens)
-    assert out.splitlines()[0].endswith(f"{total:,} tokens of ensemble")
-    assert out.splitlines()[1].split() == ["split", "files", "pieces", "tokens", "bars", "notes"]
-    assert "Skipped 15:\n  bad0.mid: it is empty (0 bytes)" in err
-    assert "… and 5 more, which meta.json lists" in err
-    assert err.count("it is empty (0 bytes)") == 10
+    assert f"{total:,} tokens of ensemble" in out
+    assert ["split", "files", "pieces", "tokens", "bars", "notes"] in map(
+        str.split, out.splitlines()
+    )
+    assert "Skipped 15:\n  bad0.mid: it is empty (0 bytes)" in out
+    assert "… and 5 more, which meta.json lists" in out
+    assert out.count("it is empty (0 bytes)") == 10
     assert "No piece is held out for validation" not in err
-    out, err = command("data", "inspect", tmp_path / "set")
-    assert err == ""
-    for part in ("verified", "median", "Skipped 15:"):
+    assert command("data", "inspect", tmp_path / "set") == (out, "")
+    for part in ("verified", "median"):
         assert part in out
     err = command(*prepare, "--validation", 0, "--force").err
     assert "No piece is held out for validation" in err
