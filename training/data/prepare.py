@@ -36,7 +36,7 @@ from tokenization.prepared import (
 )
 from tokenization.whole_file import make_folder, sync
 from training.data.archive import unpacked
-from training.data.sources import SOURCES, recognise
+from training.data.sources import SOURCES
 from training.data.sources.source import Found, Listing, Piece, Skipped, Source, list_files
 from training.data.sources.works import opening, split_works
 
@@ -354,23 +354,12 @@ def encode_piece(source: str, language_name: str, piece: Piece) -> EncodedPiece 
 
 
 def _find(kind: Source, listing: Listing, folder: Path, options: PrepareOptions) -> Found:
-    """Return the source's pieces; raises ValueError if the folder is of another kind."""
+    """Return the source's pieces; raises ValueError if there are none."""
     if not listing.files:
         raise ValueError(f"{folder} is empty; expected {kind.title} ({kind.shape})")
-    if not kind.fits(listing):
-        other = recognise(listing)
-        hint = (
-            f"it looks like {other.title}; use `musicgen data {other.name}`"
-            if other
-            else "it holds no music in a known format"
-        )
-        raise ValueError(f"{folder} is not {kind.title} ({kind.shape}): {hint}")
     found = kind.find(listing, options.validation)
-    likely = recognise(listing) or kind
-    if kind.name == "midi" and likely is not kind:
-        found.remarks.append(
-            f"The folder looks like {likely.title}: `musicgen data {likely.name}` may read it better."
-        )
+    if not found.pieces:
+        raise ValueError(f"{folder} is not {kind.title} ({kind.shape})")
     return found
 
 

@@ -7,14 +7,9 @@ from training.data.sources.openscore import Lieder, Quartets
 from training.data.sources.polish_keyboard import PolishKeyboard
 from training.data.sources.pop909 import Pop909
 from training.data.sources.pop_piano import PopPiano
-from training.data.sources.source import Listing, Source
+from training.data.sources.source import Source
 
-_ALL: tuple[Source, ...] = (  # from the most specific to the most general, as `recognise` tries them
+_ALL: tuple[Source, ...] = (
     Pop909(), Lieder(), Quartets(), PolishKeyboard(), HumanDrums(), GrooveSongs(), Groove(), PopPiano(), MidiFolder(),
 )  # fmt: skip
 SOURCES = {source.name: source for source in _ALL}
-
-
-def recognise(listing: Listing) -> Source | None:
-    """Return the most specific source that a folder looks like; None if it holds no music."""
-    return next((source for source in SOURCES.values() if source.fits(listing)), None)

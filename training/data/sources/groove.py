@@ -28,7 +28,6 @@ from training.data.sources.source import (
     split_of,
 )
 
-_NAME = re.compile(r"(?:^|.*/)[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
 _SPLITS = {
     **{"train": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
@@ -61,16 +60,17 @@ class Groove(Source):
     languages = ("groove", "ensemble")
     licence = "not stated: that of the files"
     style = "band"
-    file = _NAME
+    file = re.compile(r"(?:^|.*/)[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
 
     def find(self, listing: Listing, validation: float) -> Found:
-        named = [(file, _named(file)) for file in listing.midi_files]
-        skipped = [
-            Skipped(printable(file), "it is not named CHART.STYLE.mid")
-            for file, n in named
-            if not n
-        ]
-        files = [name for _, name in named if name]
+        files, skipped = [], []
+        for file in listing.midi_files:
+            if match := self.file.fullmatch(file):
+                folders = PurePosixPath(file).parent.parts
+                known = [folder for folder in folders if folder in _SPLITS or folder == "itest"]
+                files.append(_Named(file=file, style=match[1], folder=["", *known][-1]))
+            else:
+                skipped.append(Skipped(printable(file), "it is not named CHART.STYLE.mid"))
         if any(name.is_fixed for name in files):
             found = _groove2groove(listing, files, validation)
         else:
@@ -95,7 +95,7 @@ class GrooveSongs(Groove):
     licence = (
         "made with MMA (GPL-2.0-or-later) over chords of the McGill Billboard annotations (CC0)"
     )
-    file = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
+    file = re.compile(r"(?:^|.*/)bb\d{4}\.([^/.]+)\.midi?", re.IGNORECASE)
 
     def find(self, listing: Listing, validation: float) -> Found:
         return super().find(listing, 0.0)
@@ -128,13 +128,6 @@ def paper_split(families: list[str]) -> dict[str, str]:
         | dict.fromkeys(test, "test")
         | dict.fromkeys(validation, "validation")
     )
-
-
-def _named(file: str) -> _Named | None:
-    match = _NAME.fullmatch(file)
-    folders = PurePosixPath(file).parent.parts
-    known = [folder for folder in folders if folder in _SPLITS or folder == "itest"]
-    return _Named(file=file, style=match[1], folder=known[-1] if known else "") if match else None
 
 
 def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Found:

@@ -18,9 +18,6 @@ class MidiFolder(Source):
     language = "ensemble"
     licence = "not stated: that of the files"
 
-    def fits(self, listing: Listing) -> bool:
-        return bool(listing.music_files)
-
     def find(self, listing: Listing, validation: float) -> Found:
         pieces, splits = [], {}  # by stem, since one piece is often stored in several formats
         for file in listing.music_files:

@@ -41,6 +41,7 @@ class OpenScore(Source):
     """One file per score, named by its number in the corpus, at any depth."""
 
     language = "ensemble"
+    file: re.Pattern[str]  # of the names of scores, with their number as a group
 
     def find(self, listing: Listing, validation: float) -> Found:
         found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]

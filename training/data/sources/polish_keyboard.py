@@ -37,12 +37,10 @@ class PolishKeyboard(Source):
     )
     style = "keyboard"
 
-    def fits(self, listing: Listing) -> bool:
-        return _list(listing) is not None
-
     def find(self, listing: Listing, validation: float) -> Found:
         file = _list(listing)
-        assert file is not None, "called only if `fits`"
+        if file is None:
+            return Found(pieces=[])
         folder = file.removesuffix(LIST)
         works = {
             folder + row[0]: "".join(title(row[1], _CORRECTED.sub("", row[2])))

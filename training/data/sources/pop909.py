@@ -252,11 +252,6 @@ class Pop909(Source):
     style = "pop"
     by_name = True
 
-    def fits(self, listing: Listing) -> bool:
-        files = {*listing.files}
-        songs = (file.rpartition("/")[0] for file in files if _SONG.fullmatch(file))
-        return any(f"{song}/{BEATS_FILE}" in files for song in songs)
-
     def find(self, listing: Listing, validation: float) -> Found:
         files = {*listing.files}
         pieces: dict[str, Piece] = {}

@@ -115,11 +115,6 @@ class PopPiano(Source):
     languages = ("remi",)
     licence = "not stated by its authors; transcriptions of recordings"
 
-    def fits(self, listing: Listing) -> bool:
-        if self._midi_files(listing):
-            return True
-        return not listing.midi_files and any(_PICKLE.search(file) for file in listing.files)
-
     def find(self, listing: Listing, validation: float) -> Found:
         files = self._midi_files(listing)
         pickles = [f for f in listing.files if _PICKLE.search(f) and not _SPLIT_LIST.fullmatch(f)]

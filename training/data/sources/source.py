@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,13 +137,7 @@ class Source(ABC):
     licence: str
     languages: tuple[str, ...] = ()  # possible languages; empty: all
     style: str | None = None  # of its pieces in the ensemble language
-    file: re.Pattern[str]  # matches the names of its music files, as `fits` needs it
     by_name = False  # whether works are split by their names rather than their openings
-
-    def fits(self, listing: Listing) -> bool:
-        """Return whether a folder looks like this source, by the names of most of its music files."""
-        files = listing.music_files
-        return 2 * sum(bool(self.file.fullmatch(file)) for file in files) > len(files)
 
     @abstractmethod
     def find(self, listing: Listing, validation: float) -> Found:
