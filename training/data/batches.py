@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from musicgen.common.processes import CONTEXT, started_apart
-from tokenization.ensemble.language import Ensemble
 from tokenization.language import language_from_spec
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
@@ -41,8 +40,7 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(scores.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")
 
 
-# The functions that cut training sequences from pieces in the papers' languages.
-CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
+CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove, "ensemble": cut_ensemble}
 ORDER, CROP, MIX = range(3)  # purposes of random draws
 _BLOCK = 512  # sequences in which the sets are mixed exactly by their weights
 _HELD_OUT_SEED = 0  # the same for all runs, so that their losses can be compared
@@ -63,7 +61,7 @@ class Batches(Dataset[np.ndarray]):
         self.process, self.processes = process, processes
         self.language = self.shards.language
         self._language = language_from_spec(self.language)
-        self._cut = CUTS.get(self._language.name)
+        self._cut = CUTS[self._language.name]
         self._files = _Files(self.shards, self.shards.rows("train"), seed)
         self._held_out = _Files(self.shards, self.shards.rows("validation"), seed)
         if not len(self._files) or not len(self._held_out):
@@ -118,12 +116,15 @@ class Batches(Dataset[np.ndarray]):
         random = np.random.default_rng([self.seed, CROP, number])
         row = self._stream.row(number, random)
         ids, bars = self.shards.ids(row), self.shards.bars(row)
-        if isinstance(self._language, Ensemble):
-            style = self.shards.style(row)
-            another = self._random_piece
-            return cut_ensemble(self._language, ids, bars, self.config, random, another, style)
-        assert self._cut is not None, "every other language is in CUTS"
-        return self._cut(self._language, ids, bars, self.config, random, self._random_piece)
+        return self._cut(
+            self._language,
+            ids,
+            bars,
+            self.config,
+            random,
+            self._random_piece,
+            self.shards.style(row),
+        )
 
     def _random_piece(self, random: np.random.Generator) -> np.ndarray:
         """Return the ids of a random training piece."""

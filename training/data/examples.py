@@ -23,8 +23,10 @@ Music = TypeVar("Music")
 Another = Callable[[np.random.Generator], np.ndarray]
 """Returns the ids of a random training piece."""
 
-Cut = Callable[[Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
-"""Returns a training sequence, given a language, the ids of a piece and the offsets of its bars."""
+Cut = Callable[
+    [Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another, str | None], np.ndarray
+]
+"""Returns a training sequence, given a language, the ids of a piece, the offsets of its bars, and its style."""
 
 
 def start_bar(
@@ -83,6 +85,7 @@ def cut_groove(
     config: DataConfig,
     random: np.random.Generator,
     another: Another,
+    style: str | None = None,
 ) -> np.ndarray:
     """Return a training sequence of a trio: transposed, some tracks silenced, sometimes with other drums."""
     drums = None
@@ -110,6 +113,7 @@ def cut_remi(
     config: DataConfig,
     random: np.random.Generator,
     another: Another,
+    style: str | None = None,
 ) -> np.ndarray:
     """Return a training sequence of a piece: a transposed crop."""
     start = start_bar(bars, len(ids), config, random)

@@ -11,7 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +37,7 @@ from tokenization.prepared import (
 from tokenization.whole_file import make_folder, sync
 from training.data.archive import unpacked
 from training.data.sources import SOURCES
-from training.data.sources.source import Found, Listing, Piece, Skipped, Source, list_files
+from training.data.sources.source import Piece, Skipped, Source, list_files
 from training.data.sources.works import opening, split_works
 
 MOST_REMARKS = 50  # kinds of remarks that are kept
@@ -315,11 +315,14 @@ def prepare(
     check_destination(destination, replace=options.replace)
     with unpacked(folder) as (root, left_out):
         listing = list_files(root)
-        found = _find(kind, listing, folder, options)
+        if not listing.files:
+            raise ValueError(f"{folder} is empty; expected {kind.title} ({kind.shape})")
+        found = kind.find(listing, options.validation)
+        if not found.pieces:
+            raise ValueError(f"{folder} is not {kind.title} ({kind.shape})")
         report = PrepareReport([*left_out, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
-            encode = partial(encode_piece, kind.name, target.name)
-            _fill(writer, report, found, encode, options, progress)
+            _fill(writer, report, found.pieces, kind, target, options, progress)
             if not writer.works:
                 first = "".join(
                     f"; the first, {one.name}: {one.reason}" for one in report.skipped[:1]
@@ -330,8 +333,21 @@ def prepare(
             # If the source has no splits, works are held out.
             if target.name == BY_WORKS and all(writer.work_names) and not options.test_only:
                 writer.split_by_works(options.validation, by_name=kind.by_name)
-            meta = _meta(kind, target, folder, options, report)
-            writer.commit(meta, _licence(root))
+            description = {
+                "tool": program(),
+                "source": {
+                    "name": kind.name,
+                    "title": options.title or kind.title,
+                    "folder": folder.resolve().name,
+                    "licence": options.licence or kind.licence,
+                },
+                "language": target.spec(),
+                "vocabulary": target.vocabulary.to_json(),
+                "validation": options.validation,
+                "style": kind.style,
+                **report.meta(),
+            }
+            writer.commit(description, _licence(root))
     return read_meta(destination)
 
 
@@ -353,76 +369,38 @@ def encode_piece(source: str, language_name: str, piece: Piece) -> EncodedPiece 
     return EncodedPiece(rows=rows, remarks=tuple(remarks), works=tuple(works))
 
 
-def _find(kind: Source, listing: Listing, folder: Path, options: PrepareOptions) -> Found:
-    """Return the source's pieces; raises ValueError if there are none."""
-    if not listing.files:
-        raise ValueError(f"{folder} is empty; expected {kind.title} ({kind.shape})")
-    found = kind.find(listing, options.validation)
-    if not found.pieces:
-        raise ValueError(f"{folder} is not {kind.title} ({kind.shape})")
-    return found
-
-
 def _fill(
     writer: PreparedWriter,
     report: PrepareReport,
-    found: Found,
-    encode: Callable[[Piece], EncodedPiece | Skipped],
+    pieces: Sequence[Piece],
+    kind: Source,
+    target: Language,
     options: PrepareOptions,
     progress: Progress,
 ) -> None:
     """Encode the pieces in parallel, and add them to the set in order."""
-    total = len(found.pieces)
     workers = processors() if options.workers is None else options.workers
-    progress(0, total)
+    progress(0, len(pieces))
     answered = in_order(
-        encode,
-        found.pieces,
-        workers=workers if isinstance(workers, str) else min(workers, total),
+        partial(encode_piece, kind.name, target.name),
+        pieces,
+        workers=workers if isinstance(workers, str) else min(workers, len(pieces)),
         bounds=Bounds(seconds=LIMIT_SECONDS, memory_bytes=MEMORY_BYTES),
     )
     with closing(answered) as answers:
-        for done, (piece, answer) in enumerate(zip(found.pieces, answers, strict=True), 1):
-            split = "test" if options.test_only else piece.split
-            _add(writer, report, replace(piece, split=split), answer)
-            progress(done, total)
-
-
-def _add(
-    writer: PreparedWriter,
-    report: PrepareReport,
-    piece: Piece,
-    answer: EncodedPiece | Skipped | Failed,
-) -> None:
-    if isinstance(answer, Failed | Skipped):
-        report.skipped.append(Skipped(piece.name, answer.reason))
-    elif first := report.duplicate_of(piece.name, answer.rows):
-        # A duplicate could be in both the training and the test split.
-        report.skipped.append(Skipped(piece.name, f"it has the same notes as {first}"))
-    else:
-        kind = {"split": piece.split, "style": piece.style}
-        writer.add(piece.name, answer.rows, **kind, work=piece.work, works=answer.works)
-        report.add(answer)
-
-
-def _meta(
-    kind: Source, target: Language, folder: Path, options: PrepareOptions, report: PrepareReport
-) -> dict[str, Any]:
-    """Return the part of the description that does not follow from the rows."""
-    return {
-        "tool": program(),
-        "source": {
-            "name": kind.name,
-            "title": options.title or kind.title,
-            "folder": folder.resolve().name,
-            "licence": options.licence or kind.licence,
-        },
-        "language": target.spec(),
-        "vocabulary": target.vocabulary.to_json(),
-        "validation": options.validation,
-        "style": kind.style,
-        **report.meta(),
-    }
+        for done, (piece, answer) in enumerate(zip(pieces, answers, strict=True), 1):
+            if isinstance(answer, Failed | Skipped):
+                report.skipped.append(Skipped(piece.name, answer.reason))
+            elif first := report.duplicate_of(piece.name, answer.rows):
+                # A duplicate could be in both the training and the test split.
+                report.skipped.append(Skipped(piece.name, f"it has the same notes as {first}"))
+            else:
+                writer.add(
+                    piece.name, answer.rows, split="test" if options.test_only else piece.split,
+                    style=piece.style, work=piece.work, works=answer.works,
+                )  # fmt: skip
+                report.add(answer)
+            progress(done, len(pieces))
 
 
 def _licence(root: Path) -> Path | None:
