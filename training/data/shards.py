@@ -19,10 +19,7 @@ class Shards:
     def __init__(self, folders: Sequence[str]) -> None:
         if not folders:
             raise ValueError("no data set is given; data.folder takes one prepared folder or more")
-        self.sets = [Prepared.open(folder) for folder in folders]
-        # A set given twice is trained on twice as often, but its held-out rows and its counts are used once.
-        sums = [one.meta["checksum"] for one in self.sets]
-        self._is_first = [sums.index(own) == place for place, own in enumerate(sums)]
+        self.sets = [Prepared.open(folder) for folder in dict.fromkeys(folders)]
         first = self.sets[0]
         for other in self.sets[1:]:
             if other.meta["language"] != first.meta["language"]:
@@ -55,7 +52,7 @@ class Shards:
     def counts(self) -> dict[str, dict[str, int]]:
         """The numbers of files, pieces, tokens, bars and notes by split."""
         totals: dict[str, Counter[str]] = {}
-        for one in itertools.compress(self.sets, self._is_first):
+        for one in self.sets:
             for split, count in one.meta["counts"].items():
                 totals.setdefault(split, Counter()).update(count)
         return {split: dict(count) for split, count in totals.items()}
@@ -71,15 +68,11 @@ class Shards:
             one.verify()
 
     def rows(self, split: str) -> np.ndarray:
-        """Return the row numbers of a split in ascending order, without repeated held-out rows."""
-        parts = [
-            one.rows(split) + start
-            for one, start, is_first in zip(
-                self.sets, self._starts[:-1], self._is_first, strict=True
-            )
-            if is_first or split == "train"
-        ]
-        return np.concatenate(parts)
+        """Return the row numbers of a split in ascending order."""
+        starts = self._starts[:-1]
+        return np.concatenate(
+            [one.rows(split) + start for one, start in zip(self.sets, starts, strict=True)]
+        )
 
     def ids(self, row: int) -> np.ndarray:
         """Return a row's tokens, a view into a file: (length,)."""
