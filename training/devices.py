@@ -91,12 +91,9 @@ class Devices:
 
 def check_device(config: DeviceConfig) -> None:
     """Raise ValueError if this machine does not have the device of a configuration."""
-    if config.accelerator == "cuda" and not torch.cuda.is_available():
+    has = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    if config.accelerator in has and not has[config.accelerator]():
         raise ValueError("no GPU is available; train without one: --set device.accelerator=cpu")
-    if config.accelerator == "mps" and not torch.backends.mps.is_available():
-        raise ValueError(
-            "no Apple GPU is available; train without one: --set device.accelerator=cpu"
-        )
 
 
 def to_device(tokens: np.ndarray, device: torch.device) -> Tensor:

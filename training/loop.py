@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from musicgen import checkpoint
 from musicgen.common.learning import generator_of, seed_of
@@ -117,10 +117,7 @@ class Run:
                 batch = self.batches[0]
                 rows = math.ceil(len(batch) / self.config.optimiser.accumulate)
                 tokens = to_device(batch[:rows], self.devices.device)
-                code = self.model.begin(generator_of(self.config.seed))
-                inputs = tokens[:, :-1].clamp(min=0)
-                logits = self.module(partial(Performer.__call__, tokens=inputs, code=code))
-                next_token_loss(logits, tokens[:, 1:]).sum().backward()
+                self._loss(tokens, self.model.begin(generator_of(self.config.seed))).backward()
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # a compiler can fail in any way
@@ -212,10 +209,7 @@ class Run:
             if recalled is not None:
                 recall = to_device(np.array_split(recalled, count)[part], tokens.device)
             with nullcontext() if is_last else self.devices.without_sync(self.module):
-                inputs = tokens[:, :-1].clamp(min=0)
-                compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recall)
-                logits = self.module(compute)
-                loss = next_token_loss(logits, tokens[:, 1:]).sum()
+                loss = self._loss(tokens, code, recall)
                 # Divided by all positions, padding included, so that every token of every process weighs the same.
                 (loss / batch[:, 1:].size).backward()
             sums.add(loss.detach(), int((rows[:, 1:] != IGNORED).sum()), step)
@@ -225,6 +219,12 @@ class Run:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return rate
+
+    def _loss(self, tokens: Tensor, code: Any, recalled: Tensor | None = None) -> Tensor:
+        """Return the summed loss of some sequences."""
+        inputs = tokens[:, :-1].clamp(min=0)
+        compute = partial(Performer.__call__, tokens=inputs, code=code, recalled=recalled)
+        return next_token_loss(self.module(compute), tokens[:, 1:]).sum()
 
     def _recalled(self, number: int, batch: np.ndarray) -> np.ndarray:
         """Return what is recalled after each token but the last, (B, T, 4); for some rows nothing: it is optional."""

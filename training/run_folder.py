@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from training.data.batches import Batches
 
 TAIL_FROM = "tail_from"  # key of a card: the step at which the model's tail began
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
-CHECKSUMS = "checksums"
 # Settings of a model that its weights do not depend on.
 CHANGEABLE = ("dropout", "checkpoint_activations", "backend", "chunk")
 _COMPLETE = "[0-9]*"  # names of complete checkpoints; hidden ones are being written or deleted
@@ -69,6 +68,7 @@ class RunState:
     window: tuple[float, ...] = ()  # the sums since the last log
     seconds: float = 0.0  # of computing, over all sessions
     data: str = ""  # checksum of the data
+    checksums: dict[str, str] = field(default_factory=dict)  # of the checkpoint's files
 
 
 def save(
@@ -89,8 +89,8 @@ def save(
         checkpoint.save(fresh, model, card)
         stored = safetensors.torch.save(averages)
         (fresh / OPTIMISER).write_bytes(stored)
-        sums = {OPTIMISER: hashlib.sha256(stored).hexdigest()}
-        (fresh / STATE).write_text(json.dumps({**asdict(state), CHECKSUMS: sums}, indent=2) + "\n")
+        state.checksums = {OPTIMISER: hashlib.sha256(stored).hexdigest()}
+        (fresh / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
             sync(path)
         os.replace(fresh, target)
@@ -125,26 +125,18 @@ def prune(run: Path, keep: int) -> None:
 
 def read_state(folder: Path) -> RunState:
     """Return the state of the run at a checkpoint."""
-    return _read_state(folder)[0]
-
-
-def _read_state(folder: Path) -> tuple[RunState, str | None]:
-    """Return the state of the run at a checkpoint, and the checksum of the optimiser's averages."""
-    plain = json_of(folder / STATE)
-    sums = plain.pop(CHECKSUMS, None) if isinstance(plain, dict) else None
-    state = from_plain(RunState, plain, str(folder / STATE))
-    return state, sums.get(OPTIMISER) if isinstance(sums, dict) else None
+    return from_plain(RunState, json_of(folder / STATE), str(folder / STATE))
 
 
 def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     """Load a checkpoint, possibly without optimiser averages, into model and optimiser; return the run's state."""
     path = folder / OPTIMISER
-    state, checksum = _read_state(folder)
+    state = read_state(folder)
     stored, _ = checkpoint.load(folder)
     if not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(f"{path} is not a file")
     data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != checksum:
+    if hashlib.sha256(data).hexdigest() != state.checksums.get(OPTIMISER):
         raise ValueError(f"{path} is damaged: its checksum does not match")
     if _fixed_settings(stored) != _fixed_settings(model):
         raise ValueError(
