@@ -12,7 +12,6 @@ from app import output
 from app.options import add_language, add_workers, check_counts, from_options
 
 if TYPE_CHECKING:
-    from tokenization.prepared import Prepared
     from training.data.sources.source import Source
 
 MAKE_GROOVE_EXAMPLES = """\
@@ -33,34 +32,31 @@ def _add_make_groove(parser: argparse.ArgumentParser) -> None:
         "--chords", type=Path, metavar="SOURCE",
         help="POP909, a folder or archive (default: generated progressions)",
     )  # fmt: skip
-    parser.add_argument(
-        "--styles", type=int, metavar="N", help="use at most N styles (default: all)"
-    )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="number of processes")
     output.add_json(parser)
 
 
 def _make_groove(arguments: argparse.Namespace) -> None:
-    """Make the set, and print its checksum and number of files."""
+    """Make the set, and print its number of files."""
     from tokenization.wording import counted
     from training.data.archive import unpacked
     from training.groove_set import make_groove_set
 
     if arguments.seed < 0:
         raise ValueError(f"--seed is {arguments.seed}; it must be 0 or more")
-    check_counts(arguments, "styles", "workers")
+    check_counts(arguments, "workers")
     charts = nullcontext((None, [])) if arguments.chords is None else unpacked(arguments.chords)
     with output.progress_bar("Making grooves") as progress, charts as (folder, _):
         made = make_groove_set(
-            arguments.destination, folder, seed=arguments.seed, most=arguments.styles,
-            workers=arguments.workers, progress=progress,
+            arguments.destination, folder, seed=arguments.seed, workers=arguments.workers,
+            progress=progress,
         )  # fmt: skip
     folder, left_out = str(arguments.destination), counted(made.left_out, "style")
     rows = [("split", "files"), *made.files.items()]
     output.write_result(
         arguments.json,
         {"folder": folder, **asdict(made)},
-        f"{folder}: checksum {made.checksum}\n{output.table(rows)}",
+        f"{folder}:\n{output.table(rows)}",
         f"Left out: {left_out} without bass, drums and another track, or the same as another style.",
     )
 
@@ -155,61 +151,27 @@ def _prepare(arguments: argparse.Namespace) -> None:
         )
 
 
-# The description of a prepared data set.
-
-QUANTILES = {"shortest": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "longest": 1.0}
-
-
-def length_quantiles(prepared: Prepared) -> dict[str, dict[str, int]]:
-    """Return quantiles of the pieces' lengths in tokens, for each split that has pieces."""
-    import numpy as np
-
-    from tokenization.prepared import SPLITS
-
-    lengths = {split: prepared.pieces.length[prepared.rows(split)] for split in SPLITS}
-    return {
-        split: {name: int(np.quantile(own, share)) for name, share in QUANTILES.items()}
-        for split, own in lengths.items()
-        if len(own)
-    }
-
-
-def summary(prepared: Prepared) -> dict[str, Any]:
-    """Verify the checksum of the tokens, and return the whole description as plain data."""
-    prepared.verify()
-    meta = prepared.meta
-    kept = ("source", "tokens", "checksum", "counts", "notes", "losses", "remarks", "skipped")
-    return {
-        "folder": str(prepared.folder),
-        **{name: meta[name] for name in kept},
-        "language": meta["language"]["language"],
-        "vocabulary_size": meta["language"]["tokens"],
-        "styles": len(meta["styles"]),
-        "lengths": length_quantiles(prepared),
-    }
-
-
 def _inspect(arguments: argparse.Namespace) -> None:
-    """Print the description of a set."""
+    """Verify the checksum of a set's tokens, and print its description."""
     from tokenization.prepared import Prepared
 
-    found = summary(Prepared.open(arguments.destination))
-    source, lengths = found["source"], found["lengths"]
-    counts = {split: count for split, count in found["counts"].items() if count["pieces"]}
+    prepared = Prepared.open(arguments.destination)
+    prepared.verify()
+    meta, source = prepared.meta, prepared.meta["source"]
+    if arguments.json:
+        plain = {name: value for name, value in meta.items() if name != "vocabulary"}
+        output.write_json({"folder": str(prepared.folder), **plain})
+        return
+    counts = {split: count for split, count in meta["counts"].items() if count["pieces"]}
+    rows = [(split, *count.values()) for split, count in counts.items()]
     parts = [
-        f"{found['folder']}: {source['title']} ({source['folder']})\nlicence: {source['licence']}",
-        f"{found['tokens']:,} tokens of {found['language']} (vocabulary {found['vocabulary_size']}); "
-        f"checksum {found['checksum'][:16]}… verified",
-        *(
-            output.table(
-                [(title, *next(iter(rows.values())))]
-                + [(split, *row.values()) for split, row in rows.items()]
-            )
-            for title, rows in (("split", counts), ("tokens per piece", lengths))
-        ),
-        "\n".join(_report(found)),
+        f"{prepared.folder}: {source['title']} ({source['folder']})\nlicence: {source['licence']}",
+        f"{meta['tokens']:,} tokens of {meta['language']['language']} (vocabulary {meta['language']['tokens']}); "
+        f"checksum {meta['checksum'][:16]}… verified",
+        output.table([("split", *next(iter(counts.values()))), *rows]),
+        "\n".join(_report(meta)),
     ]
-    output.write_result(arguments.json, found, "\n\n".join(part for part in parts if part))
+    output.write("\n\n".join(part for part in parts if part))
 
 
 def _report(meta: dict[str, Any]) -> list[str]:

@@ -25,8 +25,7 @@ def test_text_output_for_people(tmp_path: Path, command):
     assert out.count("it is empty (0 bytes)") == 10
     assert "No piece is held out for validation" not in err
     assert command("data", "inspect", tmp_path / "set") == (out, "")
-    for part in ("verified", "median"):
-        assert part in out
+    assert "verified" in out
     err = command(*prepare, "--validation", 0, "--force").err
     assert "No piece is held out for validation" in err
 
