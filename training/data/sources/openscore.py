@@ -42,6 +42,7 @@ class OpenScore(Source):
 
     language = "ensemble"
     file: re.Pattern[str]  # of the names of scores, with their number as a group
+    by_movement = False  # whether the movements of a work can be held out separately
 
     def find(self, listing: Listing, validation: float) -> Found:
         found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]
@@ -54,11 +55,7 @@ class OpenScore(Source):
 
     def titles(self, piece: Piece) -> list[str]:
         composer, work, movement = _titles(piece)
-        return title(composer, self.work_title(work, movement))
-
-    def work_title(self, work: str, movement: str) -> str:
-        """Return the title of the work that is held out as a whole."""
-        return work
+        return title(composer, (movement or work) if self.by_movement else work)
 
 
 class Lieder(OpenScore):
@@ -71,6 +68,7 @@ class Lieder(OpenScore):
     licence = "CC0, OpenScore Lieder Corpus"
     style = "song"
     file = re.compile(r"(?:^|.*/)(lc\d+)\.mxl")
+    by_movement = True
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         if language.name != "ensemble":
@@ -79,9 +77,6 @@ class Lieder(OpenScore):
         tracks = range(len(score.tracks))
         one_piano = joined(score, [tracks], Track("Piano", 0))
         return [score, *joined(score, _by_player(score)), *one_piano]
-
-    def work_title(self, work: str, movement: str) -> str:
-        return movement or work
 
 
 class Quartets(OpenScore):
