@@ -59,8 +59,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train all runs, and write the table."""
     from tokenization.whole_file import make_folder
-    from training.comparison import baseline_of, comparison_table, ranked, write_comparison
-    from training.curves import draw_runs
+    from training.comparison import (
+        baseline_of,
+        comparison_table,
+        draw_runs,
+        ranked,
+        write_comparison,
+    )
 
     check_counts(arguments, "seeds")
     named = arguments.output is not None

@@ -117,7 +117,7 @@ def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[st
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from training import run_folder
-    from training.curves import draw_runs
+    from training.comparison import draw_runs
     from training.loop import MODEL, STOPPED
 
     first = run.devices.is_first

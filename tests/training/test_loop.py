@@ -17,7 +17,7 @@ from tests.training.makers import (
     toy_run,
 )
 from training import run_folder
-from training.curves import read_table
+from training.comparison import read_table
 from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED
 
 MUSIC = {

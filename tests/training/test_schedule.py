@@ -9,8 +9,8 @@ from musicgen import checkpoint
 from musicgen.common.learning import cooldown_rate
 from tests.training.makers import RecordingListener, outcome, toy_config, toy_run
 from training import run_folder
+from training.comparison import read_table
 from training.config import RunConfig
-from training.curves import read_table
 from training.data.batches import Batches
 from training.loop import FINISHED, STOPPED, Run
 from training.optimiser import Schedule

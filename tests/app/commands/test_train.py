@@ -15,7 +15,7 @@ from app.cli import main
 from musicgen import checkpoint
 from tests.training.makers import outcome, toy_file
 from training import optimiser, run_folder
-from training.curves import read_table
+from training.comparison import read_table
 from training.run_folder import TAIL_FROM
 
 ROOT = Path(__file__).parents[3]

@@ -26,7 +26,7 @@ from tests.tools.options import options
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import outcome, prepared_set, toy_config, toy_file, toy_run
 from training import run_folder
-from training.curves import read_table
+from training.comparison import read_table
 from training.log import TABLES
 
 OUT = "out"

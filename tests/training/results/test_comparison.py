@@ -4,8 +4,7 @@ import pytest
 
 from musicgen import checkpoint
 from tests.names import on_disk
-from training.comparison import ranked, run_results, write_comparison
-from training.curves import draw_runs
+from training.comparison import draw_runs, ranked, run_results, write_comparison
 from training.run_folder import newest, read_state
 
 
