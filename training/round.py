@@ -34,7 +34,7 @@ from tokenization.whole_file import write_json, write_text, write_whole
 from training import run_folder
 from training.config import RunConfig, read_named
 from training.data.batches import Batches
-from training.devices import Devices
+from training.devices import Devices, with_precision
 from training.initial_model import model_config
 from training.log import TABLES
 from training.loop import MODEL, TAIL, Progress, Run
@@ -279,23 +279,19 @@ class Round:
             folders.append(str(work / f"data-{number}"))
             with tarfile.open(self.folder / f"data-{number}.tar.xz") as archive:
                 archive.extractall(folders[-1], filter="data")
-        workers = options.workers
-        if workers is None:
-            on_gpu = torch.cuda.is_available() and options.device in ("auto", "cuda")
-            workers = max(1, min(8, processors() - 2)) if on_gpu else 0
+        workers = config.data.workers
+        if torch.cuda.is_available():
+            workers = workers or max(1, min(8, processors() - 2))
         data = replace(
             config.data, folder=config.data.with_folders(folders), workers=workers,
             batch=options.batch or config.data.batch,
         )  # fmt: skip
-        compiles = {"auto": None, "yes": True, "no": False}[options.compile]
-        device = replace(
-            config.device, accelerator=options.device, precision=options.precision, compile=compiles
-        )
         validation = replace(config.validation, patience=None)
-        return replace(
-            config, run=str(work / "run"), start=None, data=data, device=device, log_every=10,
+        config = replace(
+            config, run=str(work / "run"), start=None, data=data, log_every=10,
             save_every=1 << 40, keep=1, validation=validation,
         )  # fmt: skip
+        return with_precision(config)
 
     def _train(self) -> str:
         """Train for the time that is left, with half the batch whenever the GPU is full; return how it ended."""
@@ -370,10 +366,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, required=True, help="folder for the results")
     run.add_argument("--seconds", type=float, default=580.0, help="for everything together")
     run.add_argument("--batch", type=int, help="sequences per step; halved until they fit")
-    run.add_argument("--device", default="auto")
-    run.add_argument("--precision", default="bf16-mixed")
-    run.add_argument("--compile", choices=["auto", "yes", "no"], default="auto")
-    run.add_argument("--workers", type=int, help="processes that prepare batches")
     for parts in (pack, run):
         parts.add_argument("--part-mb", type=float, default=15.0, help="largest file of the run")
         parts.add_argument(

@@ -14,16 +14,6 @@ from app.options import add_language, add_workers, check_counts, from_options
 if TYPE_CHECKING:
     from training.data.sources.source import Source
 
-MAKE_GROOVE_EXAMPLES = """\
-examples:
-  # over generated progressions, or over the chords of songs; then prepare it
-  musicgen data make-groove grooves --seed 7
-  musicgen data make-groove grooves --seed 7 --chords POP909.tar.xz
-  musicgen data groove grooves data/groove
-
-The same seed, charts and version of MMA (Debian package: mma) give the same bytes.
-"""
-
 
 def _add_make_groove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
@@ -72,7 +62,12 @@ examples:
   # on many machines, with the same result
   musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786
   musicgen data inspect data/pop909
+  # grooves over generated progressions, or over the chords of songs
   musicgen data make-groove grooves --seed 7
+  musicgen data make-groove grooves --seed 7 --chords POP909.tar.xz
+  musicgen data groove grooves data/groove
+
+The same seed, charts and version of MMA (Debian package: mma) give the same grooves.
 """
 
 
@@ -89,7 +84,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         kind.set_defaults(do=_prepare)
     summary = "make a groove set from chord charts with MMA, an accompaniment program"
     made = kinds.add_parser(
-        "make-groove", help=summary, description=f"M{summary[1:]}.", epilog=MAKE_GROOVE_EXAMPLES
+        "make-groove", help=summary, description=f"M{summary[1:]}.", epilog=EXAMPLES
     )
     _add_make_groove(made)
     made.set_defaults(do=_make_groove)

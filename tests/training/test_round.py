@@ -60,7 +60,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[Run, Any], None]]:
 def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
     """Run a round for a number of one-second steps; return its exit status and the folder of its results."""
     out = packed.with_name("out")
-    given = ["--seconds", str(seconds), "--out", str(out), "--device", "cpu", *more]
+    given = ["--seconds", str(seconds), "--out", str(out), *more]
     return main(["run", str(packed), *given]), out
 
 

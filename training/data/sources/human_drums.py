@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,12 +53,9 @@ class HumanDrums(Source):
     style = "drums"
 
     def find(self, listing: Listing, validation: float) -> Found:
-        file = self._list(listing)
-        if file is None:
-            return Found(pieces=[])
-        folder = file.removesuffix(LIST)
+        folder, rows = _listed(listing)
         pieces, skipped, files = [], [], {*listing.files}
-        for row in _rows(listing.path(file)):
+        for row in rows:
             name = folder + (row["midi_filename"] or "")
             reason = _reason(row, name in files)
             if reason:
@@ -88,19 +84,16 @@ class HumanDrums(Source):
         # It was played to a click, so its beats are right, however loose the playing.
         return arranged(score.replace(beats_known=True, meters=meters), language)
 
-    def _list(self, listing: Listing) -> str | None:
-        """Return the list of performances, if there is one with the required columns."""
-        for file in listing.files:
-            if file.rpartition("/")[2] == LIST:
-                with listing.path(file).open(encoding="utf-8", errors="replace") as lines:
-                    if {*next(lines, "").strip().split(",")} >= _COLUMNS:
-                        return file
-        return None
 
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        return list(csv.DictReader(file))
+def _listed(listing: Listing) -> tuple[str, list[dict[str, Any]]]:
+    """Return the folder and the rows of the list of performances; no rows if there is none."""
+    for file in listing.files:
+        if file.rpartition("/")[2] == LIST:
+            with listing.path(file).open(encoding="utf-8", errors="replace", newline="") as lines:
+                table = csv.DictReader(lines)
+                if {*(table.fieldnames or ())} >= _COLUMNS:
+                    return file.removesuffix(LIST), list(table)
+    return "", []
 
 
 def _reason(row: dict[str, Any], exists: bool) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from tokenization.language import Language
 from tokenization.score import Score
@@ -38,16 +37,12 @@ class PolishKeyboard(Source):
     style = "keyboard"
 
     def find(self, listing: Listing, validation: float) -> Found:
-        file = _list(listing)
-        if file is None:
-            return Found(pieces=[])
-        folder = file.removesuffix(LIST)
+        folder, rows = _listed(listing)
         works = {
-            folder + row[0]: "".join(title(row[1], _CORRECTED.sub("", row[2])))
-            for row in _rows(listing.path(file))
+            folder + row[0]: "".join(title(row[1], _CORRECTED.sub("", row[2]))) for row in rows
         }
         pieces = []
-        for name in listing.midi_files:
+        for name in listing.midi_files if rows else ():
             stem = name.rpartition(".")[0]
             split = split_of(stem.removeprefix(folder), {"validation": validation})
             work = works.get(stem) or printable(stem.removeprefix(folder))
@@ -59,17 +54,13 @@ class PolishKeyboard(Source):
         return arranged(read(piece).replace(beats_known=True), language)
 
 
-def _list(listing: Listing) -> str | None:
-    """Return the list of pieces, if there is one that names an existing MIDI file in its first row."""
-    files = {*listing.files}
+def _listed(listing: Listing) -> tuple[str, list[list[str]]]:
+    """Return the folder and the rows of the list of pieces that names an existing MIDI file first, if there is one."""
     for file in listing.files:
-        if file.rpartition("/")[2] == LIST:
-            rows = _rows(listing.path(file))
-            if rows and f"{file.removesuffix(LIST)}{rows[0][0]}.mid" in files:
-                return file
-    return None
-
-
-def _rows(path: Path) -> list[list[str]]:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [row for line in lines if len(row := line.split("\t")) == _COLUMNS]
+        folder, slash, name = file.rpartition("/")
+        if name == LIST:
+            text = listing.path(file).read_text(encoding="utf-8", errors="replace")
+            rows = [row for line in text.splitlines() if len(row := line.split("\t")) == _COLUMNS]
+            if rows and f"{folder}{slash}{rows[0][0]}.mid" in listing.files:
+                return folder + slash, rows
+    return "", []
