@@ -96,19 +96,13 @@ TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
 class Log:
     """Appends to the run's CSV tables and, if it is installed, to a TensorBoard log.
 
-    Rows after `step`, which a crash left behind, are dropped first.
+    Rows after `step`, which a crash or a tail left behind, are dropped first.
     """
 
     def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
-        self.enabled = enabled
+        self.folder, self.enabled = folder, enabled
         self.board: Any = None
-        self.move(folder, step)
-
-    def move(self, folder: Path, step: int) -> None:
-        """Continue in the tables of another folder."""
-        self.close()
-        self.folder = folder
-        if not self.enabled:
+        if not enabled:
             return
         folder.mkdir(parents=True, exist_ok=True)
         for name, header in TABLES.items():

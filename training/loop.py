@@ -64,7 +64,7 @@ CODE, DROPOUT, REDRAW, VALIDATE, RECALL = range(5)
 RECALL_DROPOUT = 0.1  # fraction of training sequences without recalled tokens
 # How a run can end.
 FINISHED, OUT_OF_PATIENCE, STOPPED = "finished", "out of patience", "stopped"
-MODEL, TAIL = "model", "tail"  # subfolders of the run: its model, and the tables of its tails
+MODEL = "model"  # subfolder of the run
 
 
 class Run:
@@ -165,7 +165,6 @@ class Run:
             if self.schedule.enters_tail(self.state.step):
                 with sums.paused():
                     self._save(sums)
-                log.move(self.folder / TAIL, self.state.step)
             # Perhaps at once, if a long step used up the tail's time: the model is written all the same.
             if self.schedule.is_over:
                 return FINISHED

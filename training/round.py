@@ -37,7 +37,7 @@ from training.data.batches import Batches
 from training.devices import Devices, with_precision
 from training.initial_model import model_config
 from training.log import TABLES
-from training.loop import MODEL, TAIL, Progress, Run
+from training.loop import MODEL, Progress, Run
 
 ROUND, RUN = "round.json", "run.tar"
 PACKAGES = ("tokenization", "musicgen", "training")
@@ -263,10 +263,7 @@ class Round:
                 "validation_loss": run.state.validation_loss,
             },
         )
-        names = ("train.csv", "validation.csv", f"{TAIL}/train.csv", f"{TAIL}/validation.csv")
-        tables = [(name, run.folder / name) for name in names if (run.folder / name).is_file()]
-        joined = "".join(f"# {name}\n{path.read_text()}" for name, path in tables)
-        write_text(self.out / "log.csv", joined)
+        shutil.copyfile(run.folder / "train.csv", self.out / "log.csv")
 
     def _local_config(self) -> RunConfig:
         """Unpack the data and return the configuration for this machine."""
