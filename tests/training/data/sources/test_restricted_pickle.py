@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.training.data.sources.on_disk import events
-from training.data.sources.pop_piano import MOST_BYTES, RestrictedPickleError, read_pickle
+from training.data.sources.restricted_pickle import MOST_BYTES, RestrictedPickleError, read_pickle
 
 
 @pytest.fixture
