@@ -125,7 +125,7 @@ def _families(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
 def _pieces(prepared: Prepared, rows: np.ndarray) -> dict[str, str]:
     """Return file names by digests of the tokens, for some rows."""
     found = {}
-    for row in np.flatnonzero(rows):
+    for row in np.flatnonzero(rows).tolist():
         ids = prepared.ids(row)
         digest = hashlib.sha256(ids[:OPENING].tobytes()).hexdigest()
         found[f"{len(ids)} {digest}"] = prepared.name(row)
