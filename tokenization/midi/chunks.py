@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tokenization.midi.limits import MidiError
+from tokenization.midi.limits import MusicFileError
 
 ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
 
@@ -34,23 +34,25 @@ class MidiChunks:
 
 
 def split_chunks(data: bytes, name: str) -> MidiChunks:
-    """Split a MIDI file into its header fields and tracks; raises MidiError if it is not one."""
+    """Split a MIDI file into its header fields and tracks; raises MusicFileError if it is not one."""
     header = data.find(HEADER, 0, LEADING_BYTES)
     if header < 0:
-        raise MidiError(f"{name} is not a MIDI file: it has {len(data)} bytes but no MIDI header")
+        raise MusicFileError(
+            f"{name} is not a MIDI file: it has {len(data)} bytes but no MIDI header"
+        )
     data = data[header:]
     header_bytes, kind, division = (
         int.from_bytes(data[start:stop], "big") for start, stop in ((4, 8), (8, 10), (12, 14))
     )
     bodies, between, is_damaged = _tracks(data, 8 + header_bytes)
     if not bodies:
-        raise MidiError(f"{name} has a MIDI header but no tracks after it: export it again")
+        raise MusicFileError(f"{name} has a MIDI header but no tracks after it: export it again")
     if len(bodies) > MOST_CHUNKS:
-        raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: merge or remove some")
+        raise MusicFileError(f"{name} has more than {MOST_CHUNKS:,} tracks: merge or remove some")
     if not 0 < division < 0x8000:
-        raise MidiError(f"{name} counts time in seconds, not in beats: export it with beats")
+        raise MusicFileError(f"{name} counts time in seconds, not in beats: export it with beats")
     if kind == 2 and len(bodies) > 1:
-        raise MidiError(f"{name} is a sequence of pieces (MIDI type 2): export it as type 1")
+        raise MusicFileError(f"{name} is a sequence of pieces (MIDI type 2): export it as type 1")
     return MidiChunks(
         kind=kind,
         ticks_per_beat=division,

@@ -16,7 +16,7 @@ from tokenization.score import Columns, Meters, Score, Tempos
 from tokenization.wording import Remark
 
 
-class MidiError(ValueError):
+class MusicFileError(ValueError):
     """A music file cannot be read; the message is one sentence that names the file."""
 
 
@@ -34,11 +34,11 @@ class Limits:
     signs: int = 300_000  # markers in MIDI; tempos and chords in notation, with repeats unfolded
 
     def check(self, name: str, quantity: str, found: float) -> None:
-        """Raise MidiError if a file has more of a quantity than is allowed."""
+        """Raise MusicFileError if a file has more of a quantity than is allowed."""
         allowed = getattr(self, quantity)
         if found > allowed:
             unit, factor = ("minutes", 60) if quantity == "seconds" else (quantity, 1)
-            raise MidiError(
+            raise MusicFileError(
                 f"{name} has {found / factor:,.0f} {unit}, but at most {allowed / factor:,.0f} "
                 f"can be read: give a part of it"
             )
@@ -66,7 +66,7 @@ def read_source(source: bytes | str | Path, limits: Limits, name: str | None) ->
     name = "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
     data = _bytes_of(Path(source), limits, name) if is_path else source
     if len(data) > limits.bytes:
-        raise MidiError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
+        raise MusicFileError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
     return name, data
 
 
@@ -75,12 +75,12 @@ def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check its name and folder")
     if not path.is_file():
-        raise MidiError(f"{name} is a folder or a device: give a MIDI file")
+        raise MusicFileError(f"{name} is a folder or a device: give a MIDI file")
     try:
         with path.open("rb") as file:
             return file.read(limits.bytes + 1)
     except OSError as error:
-        raise MidiError(f"{name} cannot be read: {error.strerror}") from error
+        raise MusicFileError(f"{name} cannot be read: {error.strerror}") from error
 
 
 Changes = TypeVar("Changes", bound=Columns)

@@ -26,7 +26,7 @@ from tokenization.midi.chunks import (
     set_up_programs,
     split_chunks,
 )
-from tokenization.midi.limits import GENEROUS, Limits, MidiError, complete_within, read_source
+from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 
 SUSTAIN, DOWN = 64, 64  # the controller, and the smallest value at which the pedal is down
@@ -41,7 +41,7 @@ DAMAGED = "The file is damaged; it was read as far as possible."
 def read_midi(
     source: bytes | str | Path, *, limits: Limits = GENEROUS, name: str | None = None
 ) -> Score:
-    """Read a MIDI file, given as a path or bytes; raises MidiError, which calls the file `name`.
+    """Read a MIDI file, given as a path or bytes; raises MusicFileError, which calls the file `name`.
 
     The score has one track per chunk, channel and program, notes in canonical order that last at least a tick, and a
     tempo and a meter from tick 0 on.
@@ -53,7 +53,7 @@ def read_midi(
     score = _score([chunk for chunk, _ in events], found.ticks_per_beat, limits, name)
     if not len(score.notes):
         advice = "export it again, it is damaged" if is_damaged else "choose a file with music"
-        raise MidiError(f"{name} holds no notes that can be read: {advice}")
+        raise MusicFileError(f"{name} holds no notes that can be read: {advice}")
     score = complete_within(score, limits, name)
     return score.remark(*[DAMAGED] * is_damaged)
 

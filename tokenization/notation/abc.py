@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
-from tokenization.midi.limits import Limits, MidiError
+from tokenization.midi.limits import Limits, MusicFileError
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -390,15 +390,15 @@ def tunes_of(data: bytes) -> tuple[str, list[str]]:
 
 
 def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
-    """Read a tune of a file, counted from 0, by default the first; raises MidiError."""
+    """Read a tune of a file, counted from 0, by default the first; raises MusicFileError."""
     head, tunes = tunes_of(data)
     wanted = tune or 0
     if not 0 <= wanted < len(tunes):
-        raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
+        raise MusicFileError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
     reader = _TuneReader(limits, name)
     for line in f"{head}\n{tunes[wanted]}".split("\n"):
         if len(line) > _LONGEST_LINE:
-            raise MidiError(f"{name} has a line of {len(line):,} characters, unlike any tune")
+            raise MusicFileError(f"{name} has a line of {len(line):,} characters, unlike any tune")
         reader.take(line.strip())
     written = reader.close()
     if len(tunes) > 1 and tune is None:
@@ -457,7 +457,9 @@ class _TuneReader:
         elif name not in _VOICE_FIELDS:
             return
         elif self._in_header and len(self._header) >= _MOST_FIELDS:
-            raise MidiError(f"{self._written.name} has a header of more than {_MOST_FIELDS} fields")
+            raise MusicFileError(
+                f"{self._written.name} has a header of more than {_MOST_FIELDS} fields"
+            )
         elif self._in_header:
             self._header.append((name, text))
             for voice in self._voices.values():  # declared above this field

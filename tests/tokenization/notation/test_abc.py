@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tokenization.notation.scores import heard, meters
-from tokenization.midi.limits import GENEROUS, MidiError
+from tokenization.midi.limits import GENEROUS, MusicFileError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.notation.abc import read_abc
@@ -88,7 +88,7 @@ def test_a_tune_of_a_book_is_selected():
     assert pitches(first) == [60]
     assert "The file holds 2 tunes: the first was read." in first.remarks
     assert pitches(read_abc(book, GENEROUS, "book", tune=1)) == [62]
-    with pytest.raises(MidiError, match="book holds 2 tunes: there is no number 3"):
+    with pytest.raises(MusicFileError, match="book holds 2 tunes: there is no number 3"):
         read_abc(book, GENEROUS, "book", tune=2)
 
 

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from tokenization.analysis.chords import LETTERS
 from tokenization.midi.chunks import ZIP
-from tokenization.midi.limits import FASTEST_BEATS_PER_MINUTE, Limits, MidiError
+from tokenization.midi.limits import FASTEST_BEATS_PER_MINUTE, Limits, MusicFileError
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import chord_in
 from tokenization.notation.written import (
@@ -403,7 +403,7 @@ MOST_EXPANSION = 16  # the largest unpacked size, in multiples of the largest fi
 
 
 def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
-    """Read MusicXML to a score with its repeats unfolded; raises MidiError.
+    """Read MusicXML to a score with its repeats unfolded; raises MusicFileError.
 
     With `staves`, each staff of a part becomes a track, such as the two hands of a piano.
     """
@@ -411,7 +411,7 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
         root = tree_of(xml_of(data, limits), limits.elements)
         written = written_of(root, limits, name, staves=staves)
     except Unreadable as error:
-        raise MidiError(f"{name} {error}") from None
+        raise MusicFileError(f"{name} {error}") from None
     return played(written)
 
 
@@ -423,7 +423,7 @@ def xml_of(data: bytes, limits: Limits) -> bytes:
 def written_of(
     root: ET.Element, limits: Limits, name: str, *, staves: bool = False
 ) -> WrittenScore:
-    """Return a score as written, with its repeats not yet unfolded; raises MidiError or Unreadable."""
+    """Return a score as written, with its repeats not yet unfolded; raises MusicFileError or Unreadable."""
     if root.tag != "score-partwise":
         raise Unreadable(
             f"is an XML document, but not a score in parts: it holds <{root.tag[:40]}>"
@@ -447,7 +447,7 @@ def written_of(
         for measure in part.iterfind("measure"):
             _read_measure(readers[key], measure, written)
     if not written.bars:
-        raise MidiError(f"{name} holds no MusicXML score: choose a file with music in it")
+        raise MusicFileError(f"{name} holds no MusicXML score: choose a file with music in it")
     spread_endings(written.bars)
     return written
 
