@@ -1,13 +1,12 @@
 """Write new music into the MIDI file that it continues, changes or accompanies, and keep everything else in the file.
 
-New notes use the file's ticks, and the tracks and channels of the parts that they continue; if a model read several
-tracks of one instrument as one part, its notes are divided among them by pitch. A part that is not in the file gets its
-own track and channel, but a file of type 0 keeps one track. Notes up to half a grid step before the first new bar count
-as notes of that bar, as they do for the model.
+New notes use the file's ticks, and the tracks and channels of the parts that they continue. A part that is not in
+the file gets its own track and channel, but a file of type 0 keeps one track. Notes up to half a grid step before the
+first new bar count as notes of that bar, as they do for the model.
 
-In a continuation, the first tick of the new music is the seam. Every event before it is kept byte for byte. At the seam
-sounding notes end, pedals are released, and pitch bends and faded volumes are reset; the tempo, programs and all other
-controllers stay in force. Time signatures follow the new bars.
+In a continuation, the first tick of the new music is the seam. Every event before it is kept. At the seam sounding
+notes end, pedals are released, and pitch bends and faded volumes are reset; tempo, programs and all other controllers
+stay in force. Time signatures follow the new bars.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ from tokenization.midi.chunks import (
 from tokenization.midi.reading import SUSTAIN, read_midi
 from tokenization.score import Notes, Score, Track
 
-# Track chunks whose events can be added and removed; all other bytes are kept.
-
 # The order within a tick: note ends, kept events and changes, note starts.
 BEFORE, AMID, AFTER = range(3)
 UNREADABLE = "the file is damaged or contains invalid events"
@@ -69,20 +66,13 @@ class Chunk:
         """Return the changed body; with a seam, without the original events from there on."""
         if seam is None and not (self.removed or self.added):
             return self.body
-        events = self.events if seam is None else [e for e in self.events if e[0] < seam]
-        kept = [e for e in events if e[1] != END]
-        # The bytes before the first change are copied, including running status.
-        ticks = [event[0] for event in kept]
-        new = min((event[0] for event in self.added), default=LAST_TICK + 1)
-        unchanged = min([bisect_left(ticks, new), *self.removed - {None}])  # type: ignore[type-var]
-        after = self.events[unchanged][3] if unchanged < len(self.events) else len(self.body)
-        pieces, tick = [self.body[:after]], ticks[unchanged - 1] if unchanged else 0
-        rest = [
-            (e[0], AMID, event_bytes(e[1], e[2]))
-            for number, e in enumerate(kept)
-            if number >= unchanged and number not in self.removed
+        kept = [
+            (event[0], AMID, event_bytes(event[1], event[2]))
+            for number, event in enumerate(self.events)
+            if event[1] != END and number not in self.removed and (seam is None or event[0] < seam)
         ]
-        for at, _, event in sorted(rest + self.added, key=lambda event: event[:2]):
+        pieces, tick = [], 0
+        for at, _, event in sorted(kept + self.added, key=lambda event: event[:2]):
             pieces.append(encode_vlq(at - tick) + event)
             tick = at
         end = max(tick, self.events[-1][0]) if seam is None and self.events else tick
@@ -127,15 +117,11 @@ class KeptMidi:
         """Find the notes, and the chunk, channel and program of each track of the file's score."""
         # By channel, controllers and pitch bends in order of time: tick, chunk, status, data.
         self._controls: dict[int, list[tuple[int, int, int, bytes]]] = defaultdict(list)
-        # By chunk and channel, program changes: tick, program.
-        self._programs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._first_with: dict[int, int] = {}  # by status, the first chunk with such an event
         for number, chunk in enumerate(self.chunks):
             for tick, status, data, _ in chunk.events:
                 self._first_with.setdefault(status, number)
-                if 0xC0 <= status < 0xD0:
-                    self._programs[number, status & 15].append((tick, data[0]))
-                elif status & 0xF0 in (0xB0, 0xE0) and status < 0xF0:
+                if status & 0xF0 in (0xB0, 0xE0) and status < 0xF0:
                     self._controls[status & 15].append((tick, number, status, data))
         for controls in self._controls.values():
             controls.sort(key=lambda control: control[:2])  # stable within a chunk
@@ -241,9 +227,9 @@ class KeptMidi:
         meters, seam = self.read.meters, self._seam
         row = max(0, int(np.searchsorted(meters.onset_ticks, seam, side="left")) - 1)
         since, top, low = (int(column[row]) for column in meters.columns)
-        bar = 4 * self.read.ticks_per_beat * top / low
-        elapsed = ((seam - since + 1) % bar - 1) / bar  # a seam one tick early is on the bar line
-        for new in new_bars(score, self.edit.start, (top, low), max(elapsed, 0)):
+        bars_since = (seam - since) * low / (4 * self.read.ticks_per_beat * top)
+        on_bar_line = abs(bars_since - round(bars_since)) < 0.01
+        for new in new_bars(score, self.edit.start, (top, low), on_bar_line=on_bar_line):
             if new.shows_time:
                 data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
                 self._add_meta(new.start, METER, data)
@@ -258,21 +244,14 @@ class KeptMidi:
 
     def _write_notes(self, score: Score) -> None:
         before = self._seam if self.edit.is_continuation else LAST_TICK
-        # The pitches of tracks whose program is still in force, and of the others.
-        current, changed = {}, {}
-        for source, key in enumerate(self.keys):
-            pitches = current if self._is_in_force(key, before) else changed
-            pitches[source] = np.array([n.pitch for n in self.of_key[key] if n.tick < before])
+        pitches = {
+            source: np.array([note.pitch for note in self.of_key[key] if note.tick < before])
+            for source, key in enumerate(self.keys)
+        }
         sources = dict(enumerate(self.read.tracks))
-        for track, source, notes in self.edit.assign(score, sources, current, changed):
+        for track, source, notes in self.edit.assign(score, sources, pitches):
             target = self._new_target(track) if source is None else self.keys[source][:2]
             self._write_to(*target, notes)
-
-    def _is_in_force(self, key: Key, before: int) -> bool:
-        """Return whether the last program of a chunk's channel before a tick is that of the key."""
-        number, channel, program = key
-        last = [found for tick, found in self._programs[number, channel] if tick < before]
-        return not last or last[-1] == program
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""

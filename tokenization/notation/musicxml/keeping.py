@@ -76,7 +76,7 @@ class KeptMusicXml:
                 new._replace(
                     start=int(self._divisions(new.start)), stop=int(self._divisions(new.stop))
                 )
-                for new in new_bars(score, edit.start, layout.times[last], 0.0)
+                for new in new_bars(score, edit.start, layout.times[last], on_bar_line=True)
             ]
             first = stop = stop if self._has_repeats else last + 1
             end = layout.starts[kept - 1] + layout.lengths[last]
