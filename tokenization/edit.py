@@ -126,7 +126,7 @@ class Bar(NamedTuple):
 def new_bars(score: Score, start: int, time: tuple[int, int], *, on_bar_line: bool) -> list[Bar]:
     """Return the bars of a score from a tick on, which show their time signature where it changes.
 
-    `time` is the time signature in force in the file at the tick; `on_bar_line`: whether a bar of the file begins there.
+    `time` is the time signature in force in the file at the tick; `on_bar_line`: whether one of its bars begins there.
     """
     unit = score.ticks_per_beat / 4
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, int(start / unit))

@@ -342,7 +342,7 @@ def _remarks_on_other_bars(names: list[str]) -> list[str]:
         parts = made_of(numerator, denominator)
         if parts != (name,):
             message = f"Bars of {name} are written as bars of {listed(parts)}."
-            remarks.append(Remark(message, "metre"))
+            remarks.append(Remark(message))
     return remarks
 
 
@@ -370,6 +370,13 @@ def without_rest_in_front(score: Score) -> Score:
     return score.remark(f"{count} left out at the start.")
 
 
+def with_tempo(score: Score) -> Score:
+    """Return the score with the usual tempo if it has none."""
+    if len(score.tempos):
+        return score
+    return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
+
+
 def _with_beats(score: Score) -> Score:
     if has_beats(score):
         return score
@@ -379,7 +386,7 @@ def _with_beats(score: Score) -> Score:
         "The notes do not lie on the file's beats, as in a recording; "
         f"the beats are estimated: about {tempo:.0f} a minute."
     )
-    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message, "beats"))
+    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message))
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -401,13 +408,13 @@ def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list
             f"The meter changes ({shown}); everything is written in 4/4, "
             f"and {kept} of {notes} notes keep their bar lines."
         )
-        remarks.append(Remark(message, "metre"))
+        remarks.append(Remark(message))
     elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
         message = (
             f"The meter is {meters[0]}; it is written in 4/4, "
             "so the bar lines differ from those of the file."
         )
-        remarks.append(Remark(message, "metre"))
+        remarks.append(Remark(message))
     if rest_beats:
         remarks.append(_upbeat(rest_beats))
     return remarks
@@ -415,7 +422,7 @@ def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list
 
 def _upbeat(rest_beats: float) -> str:
     message = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
-    return Remark(message, "upbeat")
+    return Remark(message)
 
 
 def later(score: Score, ticks: int) -> Score:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tokenization.score import Notes, Score
-from tokenization.wording import listed
+from tokenization.score import Notes, Score, Track
+from tokenization.wording import Remark, listed
 
 
 def note_counts(score: Score) -> list[int]:
@@ -21,9 +21,24 @@ def note_counts(score: Score) -> list[int]:
     return np.bincount(score.notes.track, minlength=len(score.tracks)).tolist()
 
 
-def sources_of(score: Score, tracks: Iterable[int]) -> tuple[int, ...]:
-    """Return the tracks of the file from which some tracks were made."""
-    return tuple(source for index in tracks for source in score.tracks[index].sources)
+def regrouped(score: Score, groups: Sequence[tuple[Track, Sequence[int]]]) -> Score:
+    """Return a score without pedals, with a track for each group of its tracks; the others are left out."""
+    number = np.full(len(score.tracks), -1)
+    tracks = []
+    for index, (track, members) in enumerate(groups):
+        number[[*members]] = index
+        sources = tuple(source for member in members for source in score.tracks[member].sources)
+        tracks.append(replace(track, sources=sources))
+    notes = score.notes.replace(track=number[score.notes.track])
+    return score.replace(notes=notes[notes.track >= 0].sorted(), tracks=tuple(tracks))
+
+
+def remarks_on_others(score: Score, chosen: Iterable[int]) -> list[Remark]:
+    """Return a remark on the tracks with notes that are not among the chosen ones, if there are any."""
+    kept = {*chosen}
+    others = [i for i, notes in enumerate(note_counts(score)) if notes and i not in kept]
+    names = listed([label(score, index) for index in others])
+    return [Remark(f"Left out: {names}.")] if others else []
 
 
 def label(score: Score, index: int) -> str:

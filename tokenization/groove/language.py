@@ -29,9 +29,9 @@ from tokenization.analysis.parts import (
     melodic,
     note_counts,
     parts_of,
-    sources_of,
+    regrouped,
+    remarks_on_others,
 )
-from tokenization.groove.grammar import GrooveGrammar, SpellingGrammar
 from tokenization.groove.spelling import (
     BAR_TICKS,
     BASS,
@@ -48,6 +48,7 @@ from tokenization.groove.spelling import (
     TIME_SHIFT,
     TRACKS,
     VOCABULARY,
+    GrooveGrammar,
     Reading,
     earlier_equals,
     events_of,
@@ -249,42 +250,30 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
             roles[role] = [index for part in found for index in part.tracks]
             parts = [part for part in parts if part not in found]
     remarks = [_sentence(score, role, roles[role], reasons[role]) for role in (BASS, DRUMS, OTHER)]
-    cast = {index for tracks in roles.values() for index in tracks}
-    left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
-    if left_out:
-        message = f"Left out: {listed([label(score, index) for index in left_out])}."
-        remarks.append(Remark(message, "tracks"))
+    remarks += remarks_on_others(score, [index for tracks in roles.values() for index in tracks])
     return roles, remarks
 
 
 def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
     if not tracks:
         reason = "as chosen" if found_by == "as chosen" else "none was found"
-        return Remark(f"{TRACKS[role]}: silent ({reason}).", "tracks")
+        return Remark(f"{TRACKS[role]}: silent ({reason}).")
     return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
 
 
 def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
     """Return the score of the three roles, each with the program of its busiest track."""
-    role_of = np.full(len(score.tracks), -1)
-    programs = list(DEFAULT_BAND.programs)
     counts = note_counts(score)
-    for role, tracks in roles.items():
-        role_of[tracks] = role
+    groups = []
+    for role, name in enumerate(TRACKS):
+        tracks, program = roles.get(role, []), DEFAULT_BAND.programs[role]
         if tracks:
             busiest = score.tracks[max(tracks, key=lambda index: counts[index])]
             # Programs of the drum channel are not instruments of other channels.
             if busiest.is_drum == (role == DRUMS):
-                programs[role] = busiest.program
-    role = role_of[score.notes.track]
-    notes = score.notes.replace(track=role)[role >= 0]
-    return score.replace(
-        notes=notes.sorted(),
-        tracks=tuple(
-            Track(name, programs[index], index == DRUMS, sources_of(score, roles.get(index, ())))
-            for index, name in enumerate(TRACKS)
-        ),
-    )
+                program = busiest.program
+        groups.append((Track(name, program, role == DRUMS), tracks))
+    return regrouped(score, groups)
 
 
 RARE = 1e-4  # fraction of notes that `longest` ignores as outliers
@@ -298,7 +287,6 @@ class Groove(Language):
     begin = BEGIN
     end = END
     onset_steps = TICKS_PER_BEAT
-    rules = SpellingGrammar
     arrange = staticmethod(arrange)
     details: ClassVar = {
         "tracks": [*TRACKS],

@@ -147,7 +147,7 @@ def _with_meters(score: Score) -> Score:
     message = "No time signature is given: 4/4 was assumed."
     if len(meters):
         message = "The first time signature comes late: 4/4 was assumed before it."
-    return score.remark(Remark(message, "metre")).replace(
+    return score.remark(Remark(message)).replace(
         meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
     )
 

@@ -8,6 +8,7 @@ without notes is only a `bar` token; changes of tempo and chord in it move to th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -172,7 +173,6 @@ class Remi(Language):
     end = END
     bar = BAR
     onset_steps = SUBBEATS_PER_BEAT
-    rules = RemiGrammar
     arrange = staticmethod(arrange)
     details: ClassVar = {
         "bar_beats": BAR_BEATS,
@@ -194,6 +194,10 @@ class Remi(Language):
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Convert a valid sequence or prefix to a score; an incomplete note at the end is left out."""
         return _read(np.asarray(ids, dtype=np.int64)).score()
+
+    def grammar(self, prompt: Sequence[int] | np.ndarray = (), **asked: Any) -> RemiGrammar:
+        """Return the grammar for continuing a prompt, which is that of all valid sequences."""
+        return RemiGrammar()
 
     def clock(self) -> dict[str, Any]:
         """Return how bar and sub-beat tokens move time, in sub-beats."""

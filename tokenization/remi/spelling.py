@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenization.analysis.beats import (
-    DEFAULT_BEATS_PER_MINUTE,
     FOUR_FOUR,
     on_four_four,
     tempo_map,
+    with_tempo,
     without_rest_in_front,
 )
 from tokenization.analysis.chords import CHORDS, in_steps, with_chords
@@ -25,7 +25,8 @@ from tokenization.analysis.parts import (
     label,
     note_counts,
     parts_of,
-    sources_of,
+    regrouped,
+    remarks_on_others,
 )
 from tokenization.language import Vocabulary
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of, sustained
@@ -224,8 +225,12 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
     chosen = _pitched(score) if tracks is None else chosen_tracks(score, tracks)
-    piano = _one_track(sustained(_only(score, chosen)))
-    return with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
+    remarks = remarks_on_others(score, chosen)
+    if len(chosen) > 1:
+        names = listed([label(score, index) for index in chosen])
+        remarks.insert(0, Remark(f"{len(chosen)} tracks are played on one piano: {names}."))
+    piano = regrouped(sustained(score), [(Track("Piano"), chosen)]).remark(*remarks)
+    return with_chords(with_tempo(without_rest_in_front(on_four_four(piano))))
 
 
 def _pitched(score: Score) -> list[int]:
@@ -241,42 +246,3 @@ def _pitched(score: Score) -> list[int]:
     # Drums on other channels are recognised by name, but kept if nothing else is left.
     drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
     return sorted(pitched - drums or pitched)
-
-
-def _only(score: Score, chosen: list[int]) -> Score:
-    """Return the score with the notes and pedals of the chosen tracks only."""
-    notes, pedals = score.notes, score.pedals
-    counts = note_counts(score)
-    played = [label(score, i) for i in chosen]
-    left_out = [i for i, n in enumerate(counts) if n and i not in chosen]
-    remarks = []
-    if len(played) > 1:
-        message = f"{len(played)} tracks are played on one piano: {listed(played)}."
-        remarks.append(Remark(message, "tracks"))
-    if left_out:
-        about = "drums" if all(score.tracks[i].is_drum for i in left_out) else "tracks"
-        message = f"Left out: {listed([label(score, i) for i in left_out])}."
-        remarks.append(Remark(message, about))
-    return score.replace(
-        notes=notes[np.isin(notes.track, chosen)], pedals=pedals[np.isin(pedals.track, chosen)]
-    ).remark(*remarks)
-
-
-def _one_track(score: Score) -> Score:
-    notes = score.notes.replace(track=np.zeros_like(score.notes.track))
-    played = np.unique(score.notes.track).tolist()
-    piano = Track(name="Piano", sources=sources_of(score, played))
-    return score.replace(notes=notes.sorted(), tracks=(piano,))
-
-
-def _with_tempo(score: Score) -> Score:
-    if not len(score.tempos):
-        return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
-    tempos = score.tempos.beats_per_minute
-    if tempos.min() < SLOWEST - 2 or tempos.max() > FASTEST + 2:
-        slowest, fastest = f"{tempos.min():.0f}", f"{tempos.max():.0f}"
-        found = f"is {slowest}" if slowest == fastest else f"goes from {slowest} to {fastest}"
-        return score.remark(
-            f"The tempo {found} beats per minute; it is limited to {SLOWEST} to {FASTEST}."
-        )
-    return score

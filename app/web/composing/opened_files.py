@@ -147,10 +147,8 @@ def title_of(name: str) -> str:
 
 def notices(piece: Piece) -> list[str]:
     """Return notices on what was changed or left out, to be shown above the roll."""
-    remarks = [remark for remark in piece.remarks if isinstance(remark, Remark)]
-    return [
-        remark for remark in remarks if remark.about
-    ]  # others are details for the fold below the roll
+    # Plain strings are details, which are shown in the fold below the roll.
+    return [remark for remark in piece.remarks if isinstance(remark, Remark)]
 
 
 def likeness(reference: Score, output: Score) -> list[dict[str, Any]]:

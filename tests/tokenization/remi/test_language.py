@@ -194,12 +194,6 @@ def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any,
         ask(given)
 
 
-def test_a_tempo_outside_the_range_is_remarked():
-    for tempos, found in (([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")):
-        score = arrange(band(tempos=Tempos(range(len(tempos)), tempos)))
-        assert score.remarks[-1].startswith(f"The tempo {found} beats per minute; it is limited to")
-
-
 def test_chords_are_recognised_if_none_are_named():
     notes = band().notes.replace(pitch=[60, 48, 36, 50, 67])
     for texts in ([], ["A", "B"]):
