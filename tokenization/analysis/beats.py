@@ -295,55 +295,44 @@ FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 
 def on_four_four(score: Score) -> Score:
-    """Divide any score into bars of 4/4.
-
-    If the notes do not follow the score's beats, these are estimated, unless they are known to be right. Quarter notes
-    stay quarter notes in every meter, and notes keep their distances. A rest is inserted at the start, such that as
-    many notes as possible in bars of four beats keep their bar lines. It completes an upbeat to a whole bar.
-    """
-    score = score if score.beats_known else _with_beats(score)
-    start, length, name = _sections(score)
-    bar = BEATS_PER_BAR * score.ticks_per_beat
-    before = np.searchsorted(np.sort(score.notes.onset_ticks), start)
-    notes = np.diff(np.append(before, len(score.notes)))
-    phases, section = np.unique(start % bar, return_inverse=True)
-    votes = np.bincount(section, weights=notes * (length == bar), minlength=len(phases))
-    kept = int(votes.max())
-    shift = -int(phases[votes.argmax()]) % bar if kept else 0
-    result = later(score, shift).replace(meters=FOUR_FOUR)
-    return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
+    """Divide any score into bars of 4/4 from its first bar on; quarter notes stay quarter notes in every metre."""
+    score, metres = _from_a_bar_line(score)
+    remarks = []
+    if others := [name for name in metres if name not in ("4/4", "2/2", "8/8")]:
+        message = f"Bars of {listed(others)} are written in 4/4, so bar lines differ from those of the file."
+        remarks.append(Remark(message))
+    return score.replace(meters=FOUR_FOUR).remark(*remarks)
 
 
 def on_own_bars(score: Score) -> Score:
-    """Divide any score into bars of its own metres.
+    """Divide any score into bars of its own metres; bars of unsupported metres are split, with a remark."""
+    score, metres = _from_a_bar_line(score)
+    remarks = []
+    for name in metres:
+        parts = made_of(*map(int, name.split("/")))
+        if parts != (name,):
+            remarks.append(Remark(f"Bars of {name} are written as bars of {listed(parts)}."))
+    return score.remark(*remarks)
 
-    If the notes do not follow the score's beats, these are estimated in bars of four, as in `on_four_four`. A first bar
-    that is shorter than the next is an upbeat and is completed, unless two metres alternate bar by bar, such as 3/8 and
-    2/4 for 7/8. Bars of unsupported metres are split, with a remark.
+
+def _from_a_bar_line(score: Score) -> tuple[Score, list[str]]:
+    """Return a score that starts on a bar line, and its metres.
+
+    If the notes do not follow the score's beats, these are estimated in bars of four, unless they are known to be
+    right. A first bar that is shorter than the next is an upbeat and is completed, unless two metres alternate bar by
+    bar, such as 3/8 and 2/4 for 7/8.
     """
     score = score if score.beats_known else _with_beats(score)
     start, length, names = _sections(score)
     meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
-    remarks = _remarks_on_other_bars(names)
     in_turn = names[2:3] == names[:1] and (np.diff(start[:3]) == length[:2]).all()
     if len(start) > 1 and start[1] < length[1] and start[1] <= length[0] and not in_turn:
         rest = round(length[1] - start[1])
-        score = later(score, rest)
+        beats = rest / score.ticks_per_beat
+        message = f"The first bar is an upbeat and starts with {beats:g} beats of rest."
+        score, names = later(score, rest).remark(Remark(message)), names[1:]
         meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))
-        remarks.append(_upbeat(rest / score.ticks_per_beat))
-    return score.replace(meters=meters).remark(*remarks)
-
-
-def _remarks_on_other_bars(names: list[str]) -> list[str]:
-    """Return remarks on the bars that are split."""
-    remarks = []
-    for name in dict.fromkeys(names):
-        numerator, denominator = map(int, name.split("/"))
-        parts = made_of(numerator, denominator)
-        if parts != (name,):
-            message = f"Bars of {name} are written as bars of {listed(parts)}."
-            remarks.append(Remark(message))
-    return remarks
+    return score.replace(meters=meters), list(dict.fromkeys(names))
 
 
 def without_rest_in_front(score: Score) -> Score:
@@ -397,32 +386,6 @@ def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
     length = numerator * 4 * score.ticks_per_beat / denominator
     names = [f"{n}/{d}" for (_, n, d), keep in zip(usable, last, strict=True) if keep]
     return at[last], length[last], names
-
-
-def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list[str]:
-    meters = list(dict.fromkeys(names))
-    remarks = []
-    if len(meters) > 1 and kept < notes:
-        shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
-        message = (
-            f"The meter changes ({shown}); everything is written in 4/4, "
-            f"and {kept} of {notes} notes keep their bar lines."
-        )
-        remarks.append(Remark(message))
-    elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
-        message = (
-            f"The meter is {meters[0]}; it is written in 4/4, "
-            "so the bar lines differ from those of the file."
-        )
-        remarks.append(Remark(message))
-    if rest_beats:
-        remarks.append(_upbeat(rest_beats))
-    return remarks
-
-
-def _upbeat(rest_beats: float) -> str:
-    message = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
-    return Remark(message)
 
 
 def later(score: Score, ticks: int) -> Score:
