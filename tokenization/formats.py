@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenization.edit import Edit, NotKept
-from tokenization.midi.chunks import ZIP
 from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, read_source
+from tokenization.midi.reading import ZIP
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 

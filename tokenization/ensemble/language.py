@@ -21,8 +21,14 @@ from tokenization.analysis.parts import (
     remarks_on_others,
 )
 from tokenization.ensemble.goals import Goals, names_of
-from tokenization.ensemble.layouts import key_of, plain, plan_of, with_plan, with_style_and_key
-from tokenization.ensemble.plans import Plans
+from tokenization.ensemble.layouts import (
+    Plans,
+    key_of,
+    plain,
+    plan_of,
+    with_plan,
+    with_style_and_key,
+)
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,

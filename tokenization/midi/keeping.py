@@ -20,12 +20,13 @@ import numpy as np
 
 from tokenization.analysis.chords import named, text_of
 from tokenization.edit import Edit, NotKept, interpolate, new_bars
-from tokenization.midi.chunks import (
+from tokenization.midi.reading import (
     DRUM_CHANNEL,
     END,
     LAST_TICK,
     MARKER,
     METER,
+    SUSTAIN,
     TRACK_NAME,
     DamagedTrack,
     Event,
@@ -35,12 +36,12 @@ from tokenization.midi.chunks import (
     encode_vlq,
     event_bytes,
     notes_of,
+    read_midi,
     set_up_programs,
     split_chunks,
     text_events,
     track_chunk,
 )
-from tokenization.midi.reading import SUSTAIN, read_midi
 from tokenization.score import Notes, Score, Track
 
 # The order within a tick: note ends, kept events and changes, note starts.

@@ -15,7 +15,8 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.analysis.chords import text_of
-from tokenization.midi.chunks import (
+from tokenization.midi.limits import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
+from tokenization.midi.reading import (
     HEADER,
     LAST_TICK,
     PITCHED_CHANNELS,
@@ -23,7 +24,6 @@ from tokenization.midi.chunks import (
     text_events,
     track_chunk,
 )
-from tokenization.midi.limits import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, merged_spans
 
 COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions

@@ -368,7 +368,6 @@ class VoiceReader:
 _TUNE = re.compile(r"^X:", re.MULTILINE)
 _FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
 _PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
-_DRUMS = re.compile(r"%%MIDI\s+channel\s+10\s*$")
 _NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
 _VOICE_FIELDS = "MLQK"  # header fields that apply to all voices
 _LONGEST_LINE = 20_000
@@ -446,8 +445,6 @@ class _TuneReader:
         target = self if self._voice is None else self._voice
         if program := _PROGRAM.match(line):
             target.track = replace(target.track, program=min(127, int(program[1])))
-        if _DRUMS.match(line):
-            target.track = replace(target.track, is_drum=True)
 
     def _field(self, name: str, text: str) -> None:
         if name == "V":

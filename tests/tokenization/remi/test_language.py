@@ -14,7 +14,7 @@ from tests.tokenization.remi.cases import REMI, score_of
 from tokenization.analysis.chords import read_chords
 from tokenization.grammar import Grammar
 from tokenization.language import transposed
-from tokenization.remi.spelling import MOST_BARS, arrange, level_velocity, volume_level
+from tokenization.remi.language import MOST_BARS, arrange, level_velocity, volume_level
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
 VOCABULARY = REMI.vocabulary
