@@ -11,7 +11,6 @@ stay in force. Time signatures follow the new bars.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from tokenization.midi.reading import (
     LAST_TICK,
     MARKER,
     METER,
+    PITCHED_CHANNELS,
     SUSTAIN,
     TRACK_NAME,
     DamagedTrack,
@@ -118,10 +118,8 @@ class KeptMidi:
         """Find the notes, and the chunk, channel and program of each track of the file's score."""
         # By channel, controllers and pitch bends in order of time: tick, chunk, status, data.
         self._controls: dict[int, list[tuple[int, int, int, bytes]]] = defaultdict(list)
-        self._first_with: dict[int, int] = {}  # by status, the first chunk with such an event
         for number, chunk in enumerate(self.chunks):
             for tick, status, data, _ in chunk.events:
-                self._first_with.setdefault(status, number)
                 if status & 0xF0 in (0xB0, 0xE0) and status < 0xF0:
                     self._controls[status & 15].append((tick, number, status, data))
         for controls in self._controls.values():
@@ -240,8 +238,7 @@ class KeptMidi:
                     self._add_meta(marker.onset_ticks, MARKER, text_of(marker).encode())
 
     def _add_meta(self, ticks: int, status: int, data: bytes) -> None:
-        chunk = self.chunks[self._first_with.get(status, 0)]
-        chunk.add(int(self.edit.tick_of(ticks)), AMID, status, data)
+        self.chunks[0].add(int(self.edit.tick_of(ticks)), AMID, status, data)
 
     def _write_notes(self, score: Score) -> None:
         before = self._seam if self.edit.is_continuation else LAST_TICK
@@ -256,45 +253,26 @@ class KeptMidi:
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
-        channel = self._free_channel(track)
-        known = self._channels(with_notes=True)
+        own = {note.key.channel for note in self.notes}
+        new = {
+            event[0] & 15 for chunk in self.chunks for *_, event in chunk.added if event[0] < 0xF0
+        }
+        free = {*PITCHED_CHANNELS} - own - new
+        if not (track.is_drum or free):
+            raise NotKept("it has no free channel for a new part")
+        channel = DRUM_CHANNEL if track.is_drum else min(free)
         number, at = 0, self._seam if self.edit.is_continuation else 0
         if not self.is_type_0:
             number, at = len(self.chunks), 0
             self._between.insert(number, b"")
             self.chunks.append(Chunk(b"", []))
             self.chunks[number].add(0, BEFORE, TRACK_NAME, track.name.encode())
-        if channel != DRUM_CHANNEL or channel not in known:
+        if channel not in own:
             self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
         return number, channel
 
-    def _channels(self, *, with_notes: bool) -> set[int]:
-        stop = 0xA0 if with_notes else 0xF0
-        own = {e[1] & 15 for chunk in self.chunks for e in chunk.events if 0x80 <= e[1] < stop}
-        new = {e[0] & 15 for chunk in self.chunks for _, _, e in chunk.added if e[0] < 0xF0}
-        return own | new
-
-    def _free_channel(self, track: Track) -> int:
-        if track.is_drum:
-            return DRUM_CHANNEL
-        for used in (self._channels(with_notes=False), self._channels(with_notes=True)):
-            free = [channel for channel in range(16) if channel not in {*used, DRUM_CHANNEL}]
-            if free:
-                return free[0]
-        raise NotKept("it has no free channel for a new part")
-
     def _write_to(self, number: int, channel: int, notes: Notes) -> None:
         """Add notes to a chunk; new and kept notes of one key end each other where they start."""
-        kept: dict[int, list[Note]] = defaultdict(list)
-        starts: dict[int, list[int]] = defaultdict(list)
-        for note in () if self.edit.is_continuation else self.notes:
-            is_removed = note.on in self.chunks[note.key.chunk].removed
-            if note.key.channel == channel and not is_removed:
-                starts[note.pitch].append(note.tick)
-                if note.key.chunk == number and note.off is not None:
-                    kept[note.pitch].append(note)
-        for ticks in starts.values():
-            ticks.sort()
         # The rest that completes an upbeat is before the start of the file.
         onsets, ends = (
             np.maximum(self.edit.tick_of(ticks), 0)
@@ -303,20 +281,24 @@ class KeptMidi:
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end after the last tick of a MIDI file")
         chunk = self.chunks[number]
+        kept = defaultdict[int, list[Note]](list)  # by pitch
+        for note in () if self.edit.is_continuation else self.notes:
+            if note.key[:2] == (number, channel) and note.on not in chunk.removed:
+                kept[note.pitch].append(note)
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
-        for on, end, pitch, velocity in rows.tolist():
-            following = starts[pitch][bisect_right(starts[pitch], on) :][:1]
-            end = min([max(end, on + 1), *following])
-            # The notes of a key start and end in the same order.
-            first = bisect_right(kept[pitch], on, key=lambda note: note.end)
-            last = bisect_left(kept[pitch], on, key=lambda note: note.tick)
-            for note in kept[pitch][first:last]:
-                if note.off not in chunk.removed:
+        for on, end, pitch, velocity in rows[np.argsort(onsets, kind="stable")].tolist():
+            later = [note.tick for note in kept[pitch] if note.tick > on]
+            for note in kept[pitch]:
+                if (
+                    note.tick < on < note.end
+                    and note.off is not None
+                    and note.off not in chunk.removed
+                ):
                     chunk.removed.add(note.off)
                     _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
                     chunk.add(on, BEFORE, status, data)
             chunk.add(on, AFTER, 0x90 | channel, (pitch, velocity))
-            chunk.add(end, BEFORE, 0x80 | channel, (pitch, 64))
+            chunk.add(min([max(end, on + 1), *later]), BEFORE, 0x80 | channel, (pitch, 64))
 
     def _encoded(self, seam: int | None, texts: Iterable[str]) -> bytes:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""
