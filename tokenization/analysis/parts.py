@@ -128,42 +128,33 @@ def _monophony(notes: Notes, ticks_per_beat: int) -> float:
     return 1 - float(np.count_nonzero(together | overlap)) / len(notes)
 
 
-def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the drum parts and how they were recognised: by channel, else by name."""
-    if flagged := [part for part in parts if part.is_drum]:
-        return flagged, "on the drum channel"
-    if named := [part for part in parts if DRUM_NAME.search(part.label)]:
-        return named, "by name"
-    return [], ""
+def find_drums(parts: Sequence[Part]) -> list[Part]:
+    """Return the drum parts: those on the drum channel, or else those with the name of drums."""
+    flagged = [part for part in parts if part.is_drum]
+    return flagged or [part for part in parts if DRUM_NAME.search(part.label)]
 
 
-def find_bass(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the most probable bass, if any, and how it was recognised."""
+def find_bass(parts: Sequence[Part]) -> list[Part]:
+    """Return the most probable bass, if any."""
     candidates = melodic(parts)
     lowest = min((part.median_pitch for part in candidates), default=0.0)
-    signs = [_signs_of_bass(part, lowest) for part in candidates]
-    points = [sum(weight for weight, _ in found) for found in signs]
-    if max(points, default=0) < 4:
-        return [], ""
-    best = max(range(len(candidates)), key=lambda i: (points[i], -candidates[i].median_pitch))
-    return [candidates[best]], ", ".join(reason for _, reason in signs[best])
+    points = {
+        index: 3 * (part.program in BASS_PROGRAMS)
+        + 3 * (BASS_NAME.search(part.label) is not None)
+        + 2 * (part.median_pitch == lowest)
+        + (part.median_pitch <= LOW_PITCH)
+        + (part.monophony >= 0.6)
+        for index, part in enumerate(candidates)
+    }
+    if max(points.values(), default=0) < 4:
+        return []
+    best = max(points, key=lambda index: (points[index], -candidates[index].median_pitch))
+    return [candidates[best]]
 
 
-def _signs_of_bass(part: Part, lowest_pitch: float) -> list[tuple[int, str]]:
-    signs = (
-        (part.program in BASS_PROGRAMS, 3, "a bass instrument"),
-        (BASS_NAME.search(part.label) is not None, 3, "by name"),
-        (part.median_pitch == lowest_pitch, 2, "the lowest"),
-        (part.median_pitch <= LOW_PITCH, 1, "low"),
-        (part.monophony >= 0.6, 1, "one note at a time"),
-    )
-    return [(weight, reason) for holds, weight, reason in signs if holds]
-
-
-def find_other(parts: Sequence[Part]) -> tuple[list[Part], str]:
+def find_other(parts: Sequence[Part]) -> list[Part]:
     """Return the busiest part, if any, that is neither percussion nor a sound effect."""
-    busiest = sorted(melodic(parts), key=lambda part: -part.notes)
-    return busiest[:1], "the busiest of the rest" if len(busiest) > 1 else "the only one left"
+    return sorted(melodic(parts), key=lambda part: -part.notes)[:1]
 
 
 def melodic(parts: Sequence[Part]) -> list[Part]:

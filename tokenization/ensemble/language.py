@@ -96,7 +96,7 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
 
 def _with_parts(score: Score, chosen: list[int]) -> Score:
     """Return the score with the chosen tracks only, and all drums merged into one track."""
-    drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
+    drums = {index for part in find_drums(parts_of(score)) for index in part.tracks}
     kept = _that_fit(score, chosen, drums)
     kit = [index for index in kept if index in drums]
     groups = [

@@ -172,14 +172,18 @@ FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order
 NO_TRIO = "a trio needs a bass, drums or another part, but the score has only sound effects"
 
 
-def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None = None) -> Score:
+def arrange(score: Score, tracks: Mapping[str, Choice] | None = None) -> Score:
     """Arrange a score as bass, drums and one other part in 4/4, with remarks on the choice of tracks.
 
-    `tracks` are the tracks of the three parts, by index or name: one or several per part, or None for silence. As a
-    mapping from bass, drums and other, it can leave some open, which are then found automatically.
+    `tracks` are those of bass, drums and other, by index or name: one or several per part, or None for silence. Parts
+    that it does not mention are found automatically.
     """
     aligned = _on_grid(score)
-    roles, remarks = _roles(aligned, _given(aligned, tracks))
+    roles = _roles(aligned, _given(aligned, tracks or {}))
+    remarks = remarks_on_others(aligned, [index for chosen in roles.values() for index in chosen])
+    for role, name in enumerate(TRACKS):
+        played_by = listed([label(aligned, index) for index in roles[role]])
+        remarks.append(Remark(f"{name}: {played_by or 'silent'}."))
     trio = _trio(aligned.remark(*remarks), roles)
     if not len(trio.notes):
         raise ValueError(
@@ -193,7 +197,7 @@ def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
 def trios(score: Score) -> list[Score]:
     """Return bass and drums with each of the other parts in turn, as training examples."""
     aligned = without_rest_in_front(_on_grid(score))
-    roles, _ = _roles(aligned, {})
+    roles = _roles(aligned, {})
     taken = {*roles[BASS], *roles[DRUMS]}
     others = [p.tracks for p in melodic(parts_of(aligned)) if not taken.intersection(p.tracks)]
     if not (taken or others):
@@ -207,19 +211,8 @@ def _on_grid(score: Score) -> Score:
     return on_four_four(sustained(score))
 
 
-def _given(
-    score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
-) -> dict[int, list[int]]:
+def _given(score: Score, tracks: Mapping[str, Choice]) -> dict[int, list[int]]:
     """Return the tracks of each role that the user has chosen."""
-    if tracks is None:
-        return {}
-    if not isinstance(tracks, Mapping):
-        if isinstance(tracks, str) or len(tracks) != len(TRACKS):
-            raise ValueError(
-                f"a trio needs three tracks, for {listed(PARTS)}, each an index, a name or None, "
-                f"but got {tracks!r}"
-            )
-        tracks = dict(zip(PARTS, tracks, strict=True))
     if unknown := [name for name in tracks if name not in PARTS]:
         raise ValueError(f"a trio has the parts {listed(PARTS)}, but not {listed(unknown)}")
     given = {PARTS.index(name): _tracks(score, choice) for name, choice in tracks.items()}
@@ -239,26 +232,17 @@ def _tracks(score: Score, choice: Choice) -> list[int]:
     return sorted({index for name in wanted for index in find_tracks(score, name)})
 
 
-def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[int]], list[str]]:
-    """Return the tracks of each role, and remarks on the choice and on tracks that are left out."""
+def _roles(score: Score, given: dict[int, list[int]]) -> dict[int, list[int]]:
+    """Return the tracks of each role: the given ones, or those of the parts that are found."""
     taken = {index for tracks in given.values() for index in tracks}
     parts = [part for part in parts_of(score) if not taken.intersection(part.tracks)]
-    roles, reasons = dict(given), dict.fromkeys(given, "as chosen")
+    roles = dict(given)
     for role, find in FIND.items():
         if role not in given:
-            found, reasons[role] = find(parts)
+            found = find(parts)
             roles[role] = [index for part in found for index in part.tracks]
             parts = [part for part in parts if part not in found]
-    remarks = [_sentence(score, role, roles[role], reasons[role]) for role in (BASS, DRUMS, OTHER)]
-    remarks += remarks_on_others(score, [index for tracks in roles.values() for index in tracks])
-    return roles, remarks
-
-
-def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
-    if not tracks:
-        reason = "as chosen" if found_by == "as chosen" else "none was found"
-        return Remark(f"{TRACKS[role]}: silent ({reason}).")
-    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
+    return roles
 
 
 def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
