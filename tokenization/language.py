@@ -1,8 +1,8 @@
 """The interface of a token language, which converts scores to token ids and back, and the registry of languages.
 
 A language represents scores on its own grid. `arrange` brings any score there (selected tracks, beats, chords) and adds
-remarks on what it did. `encode` converts an arranged score to ids. The encoding is unique: decode(encode(x)) is x
-rounded to the grid, and encode(decode(t)) = t for every valid sequence t.
+remarks on what it did. `encode` converts an arranged score to ids. decode(encode(x)) is x rounded to the grid, and
+encode(decode(t)) = close(t) for every complete valid sequence t.
 """
 
 from __future__ import annotations
@@ -301,18 +301,13 @@ class Language(ABC):
         ends: bool = False,
         chords: Sequence[Sequence[str]] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
-        longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
         """Return the grammar for continuing a prompt, before its first token.
 
         It may allow sequences that sound the same as a valid one, which `close` corrects. `prompt_bars` is the length
         of the prompt. The new `bars` follow the `plan` and, repeated as often as needed, the `chords` of each bar. With
-        `ends`, the piece ends after them. `longest_ticks` is the result of `longest` for the training data.
+        `ends`, the piece ends after them.
         """
-
-    def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
-        """Return the longest durations in some pieces in ticks, or None if `grammar` does not use them."""
-        return None
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the offset of each bar."""

@@ -171,7 +171,7 @@ START = "begin bar subbeat_0"
 LOUD = "pitch_60 volume_9 duration_1"
 CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
 CHORDS, KEYS = "chord_C_M … chord_N_N", "pitch_21 … pitch_108"
-ON = "note_on_0_0 … note_on_0_127, note_on_1_0 … note_on_1_127, note_on_2_0 … note_on_2_127"
+ON = "note_on_0_0 … note_on_2_127"
 # Sequences whose last token is not allowed, with the explanation.
 FAULTS = {
     "remi": [

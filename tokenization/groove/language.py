@@ -39,6 +39,7 @@ from tokenization.groove.spelling import (
     DRUMS,
     END,
     KEYS,
+    LONGEST_TICKS,
     MOST_UNISONS,
     OTHER,
     PARTS,
@@ -51,9 +52,8 @@ from tokenization.groove.spelling import (
     GrooveGrammar,
     Reading,
     earlier_equals,
-    events_of,
     notes_of_keys,
-    spell_events,
+    spelled,
 )
 from tokenization.language import Encoded, Language
 from tokenization.score import Notes, Score, Tempos, Track, steps_of, sustained
@@ -260,9 +260,6 @@ def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
     return regrouped(score, groups)
 
 
-RARE = 1e-4  # fraction of notes that `longest` ignores as outliers
-
-
 class Groove(Language):
     """The language of bass, drums and one more part."""
 
@@ -298,7 +295,7 @@ class Groove(Language):
 
     def spell(self, notes: Notes) -> np.ndarray:
         """Convert notes on the grid to tokens: (T,) uint16."""
-        return np.append(spell_events(events_of(notes)), END).astype(np.uint16)
+        return np.append(spelled(notes), END).astype(np.uint16)
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
         """Complete a prefix: end all notes with the last bar, sort simultaneous events, and append `end`.
@@ -316,27 +313,21 @@ class Groove(Language):
         prompt: Sequence[int] | np.ndarray = (),
         *,
         prompt_bars: int = 0,
-        longest_ticks: Sequence[int] | None = None,
         **asked: Any,
     ) -> GrooveGrammar:
         """Return the grammar for continuing a prompt, with simultaneous events in any order (see `close`)."""
-        start_ticks = prompt_bars * BAR_TICKS
-        return GrooveGrammar(
-            prompt_tokens=len(prompt), start_ticks=start_ticks, longest_ticks=longest_ticks
+        longest = [*LONGEST_TICKS]
+        notes = (
+            self.notes(self.close(np.asarray(prompt), prompt_bars))
+            if prompt_bars
+            else Notes.empty()
         )
-
-    def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
-        """Return the longest duration of each track in some pieces in ticks, ignoring one note in 10,000.
-
-        A track without notes gets the longest duration of the other tracks.
-        """
-        found = Notes.concatenate([self.notes(ids) for ids in pieces])
-        by_track = [found.duration_ticks[found.track == track] for track in range(len(TRACKS))]
-        longest = [
-            int(np.percentile(ticks, 100 * (1 - RARE), method="higher")) if len(ticks) else 0
-            for ticks in by_track
-        ]
-        return [ticks or max(longest) for ticks in longest]
+        for track in np.unique(notes.track).tolist():
+            own = int(notes.duration_ticks[notes.track == track].max())
+            longest[track] = min(longest[track], max(own, TICKS_PER_BEAT))
+        return GrooveGrammar(
+            prompt_tokens=len(prompt), start_ticks=prompt_bars * BAR_TICKS, longest_ticks=longest
+        )
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the offset of each bar: that of the first token to reach its bar line.
@@ -355,14 +346,6 @@ class Groove(Language):
         onset = reading.time_ticks[reading.event_places[reading.is_on]]
         reached = max(int(reading.time_ticks[-1]), int(onset.max(initial=-1)) + 1)
         return max(-(-reached // BAR_TICKS), 1)
-
-    def kinds(self) -> np.ndarray:
-        """Return the kind of each token, (V,); note-ons and note-offs have one kind per track."""
-        kinds = super().kinds()
-        for block in (self.vocabulary["note_on"], self.vocabulary["note_off"]):
-            tracks = np.arange(len(block)) // PITCHES
-            kinds[block.start : block.stop] = kinds.max() + 1 + tracks
-        return kinds
 
     def clock(self) -> dict[str, Any]:
         """Return how time shifts move time: by whole beats, then to a tick of the beat."""

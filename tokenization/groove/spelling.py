@@ -20,7 +20,7 @@ import numpy as np
 
 from tokenization.grammar import Grammar
 from tokenization.language import Vocabulary
-from tokenization.score import Columns, Notes
+from tokenization.score import Notes
 
 TRACKS = ("Bass", "Drums", "Other")
 BASS, DRUMS, OTHER = range(3)
@@ -58,51 +58,21 @@ def shift_id(beats: np.ndarray, tick: np.ndarray) -> np.ndarray:
     return TIME_SHIFT.start - 1 + TICKS_PER_BEAT * beats + tick
 
 
-@dataclass(frozen=True, eq=False)
-class Events(Columns):
-    """Note-ons and note-offs."""
-
-    time_ticks: np.ndarray
-    is_on: np.ndarray  # 1 for a note-on, 0 for a note-off
-    onset_ticks: np.ndarray  # of the note that begins or ends
-    pitch: np.ndarray
-    track: np.ndarray
-
-    @property
-    def ids(self) -> np.ndarray:
-        """The token of each event: (E,)."""
-        start = np.where(self.is_on == 1, NOTE_ON.start, NOTE_OFF.start)
-        return start + self.track * PITCHES + self.pitch
-
-    def sorted(self) -> Events:
-        """Return the events in the order of their tokens."""
-        age = (
-            self.track,
-            self.pitch,
-            self.onset_ticks,
-        )  # lexsort: the last key is the first criterion
-        return self[np.lexsort((*age, self.is_on, self.time_ticks))]
-
-
-def events_of(notes: Notes) -> Events:
-    """Return the sorted events of notes."""
-    zeros, ones = np.zeros(len(notes), np.int64), np.ones(len(notes), np.int64)
-    onset, pitch, track = notes.onset_ticks, notes.pitch, notes.track
-    begins = Events(onset, ones, onset, pitch, track)
-    ends = Events(notes.end_ticks, zeros, onset, pitch, track)
-    return Events.concatenate([begins, ends]).sorted()
-
-
-def spell_events(events: Events) -> np.ndarray:
-    """Return `begin` and the tokens of sorted events on the grid, with time shifts: (T,) int64."""
-    beat, tick = events.time_ticks // TICKS_PER_BEAT, events.time_ticks % TICKS_PER_BEAT
+def spelled(notes: Notes) -> np.ndarray:
+    """Return `begin` and the tokens of notes on the grid: (T,) int64."""
+    is_on = np.repeat([1, 0], len(notes))
+    time = np.append(notes.onset_ticks, notes.end_ticks)
+    onset, pitch, track = (np.tile(c, 2) for c in (notes.onset_ticks, notes.pitch, notes.track))
+    order = np.lexsort((track, pitch, onset, is_on, time))  # the last key is the first criterion
+    events = np.where(is_on == 1, NOTE_ON.start, NOTE_OFF.start) + track * PITCHES + pitch
+    beat, tick = np.divmod(time[order], TICKS_PER_BEAT)
     beats = np.diff(beat, prepend=0)
     long_shifts, beats = beats // FARTHEST_BEATS, beats % FARTHEST_BEATS
     short_shift = (beats > 0) | (tick > 0)
     at = np.cumsum(long_shifts + short_shift + 1)
     ids = np.full(at[-1] + 1 if len(at) else 1, LONG_SHIFT)
     ids[0] = BEGIN
-    ids[at] = events.ids
+    ids[at] = events[order]
     ids[at[short_shift] - 1] = shift_id(beats, tick)[short_shift]
     return ids
 
@@ -190,10 +160,10 @@ def earlier_equals(values: np.ndarray) -> np.ndarray:
 # - No note starts in the last bar of the prompt, which stays unchanged.
 # - No two notes start on the same key at the same time. In the groove data one note in a hundred does, but a model that
 #   once repeated a note in this way went on to eight.
-# - A note ends after the longest duration of its track in the training data. If a model forgets a note-off, the note
-#   would otherwise hang, and with it all later notes on this key, because a note-off ends the oldest one. A time shift
-#   past such an end is cut short there (`instead`), and only the note-off can follow. Masking the shift instead made
-#   the first groove model write a third more notes.
+# - A note ends after the longest duration of its track in the prompt, within a beat and two bars. If a model forgets a
+#   note-off, the note would otherwise hang, and with it all later notes on this key, because a note-off ends the oldest
+#   one. A time shift past such an end is cut short there (`instead`), and only the note-off can follow. Masking the
+#   shift instead made the first groove model write a third more notes.
 # - A track has no more simultaneous notes than any training data or the prompt. A model that exceeds this is outside
 #   its training data and does not recover: after a dense prompt, two of forty takes of 16 bars had notes at one time
 #   for more than ten thousand tokens.
@@ -202,6 +172,7 @@ def earlier_equals(values: np.ndarray) -> np.ndarray:
 
 BEFORE, AFTER_NOTE, SHIFTED, WAITING, ENDED = range(5)  # phases; WAITING: after a long shift
 FAR_TICKS = 1 << 40  # later than the end of any piece
+LONGEST_TICKS = (2 * BAR_TICKS,) * len(TRACKS)  # of each track, unless a prompt has shorter notes
 # The most simultaneous notes of bass, drums and other in 750 pieces of three data sets.
 MOST_SOUNDING = (2, 6, 10)
 
@@ -235,7 +206,7 @@ class GrooveGrammar(Grammar):
         *,
         prompt_tokens: int = 0,
         start_ticks: int = 0,
-        longest_ticks: Sequence[int] | None = None,
+        longest_ticks: Sequence[int] = LONGEST_TICKS,
     ) -> None:
         """Start one sequence, before the begin token.
 
@@ -253,12 +224,7 @@ class GrooveGrammar(Grammar):
         # When they must end, in the same order; and the earliest of these times.
         self._due = np.full((1, MOST_UNISONS, KEYS), FAR_TICKS)
         self._next_due = np.array([FAR_TICKS])
-        longest = (FAR_TICKS,) * len(TRACKS) if longest_ticks is None else longest_ticks
-        if len(longest) != len(TRACKS) or not 1 <= min(longest) <= max(longest) <= FAR_TICKS:
-            raise ValueError(
-                f"the longest notes are {[*longest[:9]]}; each of {', '.join(TRACKS)} needs at least 1 tick"
-            )
-        self._longest = np.repeat([longest], PITCHES, axis=1)  # (B, K)
+        self._longest = np.repeat([longest_ticks], PITCHES, axis=1)  # (B, K)
         self._prompt = np.array([prompt_tokens])  # remaining tokens of the prompt
         self._start = np.array([start_ticks])
 

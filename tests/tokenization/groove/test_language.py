@@ -25,6 +25,7 @@ from tokenization.groove.spelling import (
     BAR_TICKS,
     BEGIN,
     END,
+    FAR_TICKS,
     NOTE_OFF,
     NOTE_ON,
     PITCHES,
@@ -33,7 +34,7 @@ from tokenization.groove.spelling import (
     GrooveGrammar,
     Reading,
 )
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Score, Track
 
 GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)
@@ -145,18 +146,6 @@ def test_an_incomplete_piece_is_closed_at_a_bar_line(prefix: str, bars: int | No
     assert GROOVE.close(closed, 9).tolist() == closed.tolist()
 
 
-def test_longest_durations_by_track():
-    def piece(track: int, ticks: int, notes: int = 1) -> np.ndarray:
-        same = np.ones(notes, dtype=np.int64)
-        onset = 24 * np.arange(notes)
-        return GROOVE.spell(Notes(onset, ticks * same, 40 * same, 0 * same, track * same))
-
-    bass, drums, long = piece(0, 9), piece(1, 1), piece(0, 14)
-    assert GROOVE.longest([bass, drums]) == [9, 1, 9]  # a track without notes
-    assert GROOVE.longest([bass, drums, long]) == [14, 1, 14]
-    assert GROOVE.longest([piece(0, 9, notes=20_000), drums, long]) == [9, 1, 9]  # rarer than 1e-4
-
-
 FRETLESS, CLAVINET, LEAD = Track("Fretless", 35), Track("Clavinet", 7), Track("Lead", 80)
 DRUMS = Track("Kit", 25, is_drum=True)
 
@@ -196,10 +185,6 @@ def choosing(tracks: Any) -> Score:
     return arrange(quartet(), tracks)
 
 
-def bounding(longest: Any) -> GrooveGrammar:
-    return GROOVE.grammar(longest_ticks=longest)
-
-
 NOISE = band((Track("Rain", 122), CHORDS))
 NOTE = (0, 1, 60, 90, 0)
 
@@ -218,7 +203,6 @@ NOTE = (0, 1, 60, 90, 0)
         (choosing, {"guitar": 0}, "a trio has the parts bass, drums and other, but not guitar"),
         *((ask, Score(ticks_per_beat=4), "has no notes to arrange") for ask in (arrange, trios)),
         *((ask, NOISE, "the score has only sound effects") for ask in (arrange, trios)),
-        *((bounding, ticks, "each of Bass, Drums, Other") for ticks in ((1, 2), (1, 0, 2))),
     ],
 )
 def test_invalid_input_raises_an_error(ask: Callable[[Any], object], given: Any, message: str):
@@ -243,6 +227,11 @@ FEW = (NOTE_ON.holds(TOKENS) & ((TOKENS - NOTE_ON.start) % PITCHES < 4)) | (
 )
 
 
+def unbounded(**given: Any) -> GrooveGrammar:
+    """Return a grammar with notes of any length."""
+    return GrooveGrammar(longest_ticks=[FAR_TICKS] * 3, **given)
+
+
 def drawn(seed: int, length: int, grammar=None, first: tuple = (BEGIN,)) -> np.ndarray:
     """Return some first tokens and random allowed ones after them."""
 
@@ -250,7 +239,7 @@ def drawn(seed: int, length: int, grammar=None, first: tuple = (BEGIN,)) -> np.n
         return int(random.choice(allowed[FEW[allowed]]))
 
     prompt = np.array(first)
-    return written(grammar or GROOVE.grammar(), prompt, seed, END, few, len(first) + length)
+    return written(grammar or unbounded(), prompt, seed, END, few, len(first) + length)
 
 
 def names_allowed(grammar: GrooveGrammar) -> list[str]:
@@ -283,10 +272,10 @@ def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return time[on], reading.key[on] // PITCHES, (end - time)[on]
 
 
-@pytest.mark.parametrize("longest", [None, LONGEST])
+@pytest.mark.parametrize("longest", [(96,) * 3, LONGEST])
 @pytest.mark.parametrize("seed", range(6))
 def test_generated_tokens_are_closed_to_a_valid_sequence(seed: int, longest):
-    ids = drawn(seed, 150, GROOVE.grammar(longest_ticks=longest))
+    ids = drawn(seed, 150, GrooveGrammar(longest_ticks=longest))
     closed = GROOVE.close(ids)
     assert GROOVE.validate(closed) is None
     assert closed[-1] == END
@@ -295,7 +284,9 @@ def test_generated_tokens_are_closed_to_a_valid_sequence(seed: int, longest):
     rows = (np.array(GROOVE.notes(tokens).columns).T.tolist() for tokens in (ids, closed))
     ended, all_notes = ({*map(tuple, each)} for each in rows)
     assert ended <= all_notes
-    take(GROOVE.grammar(), closed)  # is allowed, and unchanged by `instead`
+    take(
+        GrooveGrammar(longest_ticks=[FAR_TICKS] * 3), closed
+    )  # is allowed, and unchanged by `instead`
 
 
 def test_only_the_order_of_simultaneous_events_is_free():
@@ -310,7 +301,9 @@ def test_no_note_starts_in_the_last_bar_of_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
-    grammar = GROOVE.grammar(prompt, prompt_bars=bars, longest_ticks=LONGEST)
+    grammar = GrooveGrammar(
+        prompt_tokens=len(prompt), start_ticks=bars * BAR_TICKS, longest_ticks=LONGEST
+    )
     onset, track, ticks = sounded_ticks(drawn(seed, 150, grammar, tuple(prompt)))
     line = bars * BAR_TICKS
     old = np.arange(len(onset)) < NOTE_ON.holds(prompt).sum()
@@ -326,7 +319,7 @@ def test_no_note_starts_in_the_last_bar_of_a_prompt(seed: int):
 def test_a_time_shift_past_the_required_end_of_a_note_is_cut_short():
     grammar = after(
         "begin note_on_0_40 note_on_1_36 time_shift_0_2 note_on_1_38 time_shift_0_2 note_on_2_60",
-        GROOVE.grammar(longest_ticks=(40, 4, 26)),
+        GrooveGrammar(longest_ticks=(40, 4, 26)),
     )
     assert taken(grammar, "time_shift_1_3") == "time_shift_0_4"  # 36 began at 0
     assert names_allowed(grammar) == ["note_off_1_36"]
@@ -359,5 +352,5 @@ def test_notes_are_not_doubled_and_simultaneous_notes_are_limited(seed: int):
 
 def test_a_prompt_with_larger_chords_raises_the_limit():
     chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
-    grammar = GROOVE.grammar(chord)
+    grammar = unbounded(prompt_tokens=len(chord))
     assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]
