@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tokenization.analysis.chords import ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.analysis.metres import NAMES as METRE_NAMES
-from tokenization.ensemble.spelling import Reading, Setting, Sheet, declared, voices_of
+from tokenization.ensemble.spelling import Reading, Setting, Sheet, declared, spell
 from tokenization.ensemble.tokens import (
     AFTER,
     BAR,
@@ -29,7 +30,6 @@ from tokenization.ensemble.tokens import (
     END,
     EXTRA_START,
     FAMILIES,
-    FLAT,
     HARMONY,
     KEY,
     LEFT_1,
@@ -37,7 +37,6 @@ from tokenization.ensemble.tokens import (
     METRE,
     MOST_PARTS,
     MOST_VOICES,
-    PART,
     PART_NAMES,
     PITCHED,
     PLAN,
@@ -49,7 +48,6 @@ from tokenization.ensemble.tokens import (
     STYLES,
     TEMPO,
     VOCABULARY,
-    VOICE,
     instruments,
     label_of,
     tempo_level,
@@ -102,27 +100,19 @@ def with_parts(
 
     `instruments`, one for each of them, replace those of the piece.
     """
-    reading, order = Reading(ids), np.asarray(order, dtype=np.int64)
-    ended = len(ids) and ids[-1] == END
-    inside = (reading.bar >= 0) & (ids != END) & ~VOICE.holds(ids)
-    rank = np.full(len(reading.parts) + 1, -1)  # −1: dropped
-    rank[order] = np.arange(1, len(order) + 1)
-    rank[-1] = 0  # for tokens before the first part of a bar, whose index is −1
-    place = rank[reading.part]
-    kept = np.flatnonzero(inside & (place >= 0))
-    kept = kept[np.lexsort((place[kept], reading.bar[kept]))]
-    parts = reading.parts[order] if instruments is None else np.asarray(instruments)
-    voices = voices_of(parts)
-    body = ids[kept]
-    named = np.flatnonzero(PART.holds(body))
-    which = place[kept[named]] - 1
-    body[named] = PART.start + parts[which]
-    voice = voices[which]
-    numbered = voice > 1
-    body = np.insert(body, named[numbered] + 1, VOICE.start + voice[numbered] - 2)
-    head = ids[1:3]
-    head = head[TEMPO.holds(head) | (head == FLAT)]
-    return np.concatenate([ids[:1], head, declared(parts), body, ids[-1:] if ended else ids[:0]])
+    sheet, order = Reading(ids).sheet(), np.asarray(order, dtype=np.int64)
+    place = np.full(len(sheet.parts), -1)  # −1: dropped
+    place[order] = np.arange(len(order))
+    part = place[sheet.part]
+    columns = (sheet.bar, part, sheet.onset, sheet.length, sheet.loudness, sheet.value)
+    events = np.stack(columns)[:, part >= 0]
+    bar, part, onset, length, loudness, value = events[:, np.lexsort(events[::-1])]
+    parts = sheet.parts[order] if instruments is None else np.asarray(instruments)
+    reduced = replace(
+        sheet, parts=parts, bar=bar, part=part, onset=onset, length=length, loudness=loudness, value=value
+    )  # fmt: skip
+    spelled = spell(reduced)
+    return spelled if len(ids) and ids[-1] == END else spelled[:-1]
 
 
 def with_style_and_key(

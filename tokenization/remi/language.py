@@ -25,16 +25,15 @@ from tokenization.analysis.beats import (
 from tokenization.analysis.chords import CHORDS, QUALITIES, ROOTS, in_steps, with_chords
 from tokenization.analysis.parts import (
     chosen_tracks,
-    find_drums,
     label,
-    note_counts,
+    melodic,
     parts_of,
     regrouped,
     remarks_on_others,
 )
 from tokenization.grammar import Grammar
 from tokenization.language import Encoded, Language, Vocabulary
-from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of, sustained
+from tokenization.score import Marker, Notes, Score, Tempos, Track, notes_in_steps, sustained
 from tokenization.wording import Remark, listed
 
 BAR_BEATS = 4
@@ -166,19 +165,8 @@ def _rounded(score: Score) -> Notes:
             f"the score has {len(notes)} notes, but none within the range of a piano, "
             f"pitches {LOWEST_PITCH} to {HIGHEST_PITCH}"
         )
-    notes = notes[in_range]
-    onset = steps_of(notes.onset_ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT)
-    if onset.min() < 0:
-        raise ValueError(
-            f"the first note is {-onset.min()} sub-beats before the first bar; "
-            "move the score to start at tick 0 or later"
-        )
-    duration = steps_of(notes.duration_ticks, score.ticks_per_beat, TICKS_PER_BEAT)
-    return notes.replace(
-        onset_ticks=onset * SUBBEAT_TICKS,
-        duration_ticks=np.maximum(duration, 1),
-        track=np.zeros_like(onset),
-    )
+    notes = notes_in_steps(score, SUBBEATS_PER_BEAT, TICKS_PER_BEAT)[in_range]
+    return notes.replace(track=np.zeros_like(notes.track))
 
 
 def _tempo_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -218,10 +206,6 @@ def _chord_changes(score: Score, noted: np.ndarray) -> tuple[np.ndarray, np.ndar
     return onset[changes], number[changes]
 
 
-# General MIDI programs from here on are percussion and sound effects, whose pitches select sounds.
-FIRST_UNPITCHED_PROGRAM = 115
-
-
 def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
     """Arrange a score for one piano in 4/4, with chords and with remarks on what was changed.
 
@@ -240,17 +224,13 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
 
 def _pitched(score: Score) -> list[int]:
     """Return the tracks that have notes and are neither drums nor sound effects."""
-    playing = [index for index, notes in enumerate(note_counts(score)) if notes]
-    tracks = [(index, score.tracks[index]) for index in playing]
-    pitched = {i for i, t in tracks if not t.is_drum and t.program < FIRST_UNPITCHED_PROGRAM}
-    if not pitched:
+    tracks = [index for part in melodic(parts_of(score)) for index in part.tracks]
+    if not tracks:
         raise ValueError(
             f"all {len(score.notes)} notes are played by drums or sound effects; "
             "a piano part needs a pitched track"
         )
-    # Drums on other channels are recognised by name, but kept if nothing else is left.
-    drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
-    return sorted(pitched - drums or pitched)
+    return sorted(tracks)
 
 
 # The grammar: the tokens that can follow each prefix of a batch.
@@ -416,34 +396,27 @@ class Remi(Language):
 def _spell(piece: Gridded) -> np.ndarray:
     """Return the tokens of a piece: (T,) uint16.
 
-    Every item gets a sort key, sub-beat × 8 + its rank within the sub-beat. The cumulative widths of the sorted items
-    are their offsets.
+    Every item gets a sort key, sub-beat × 8 + its rank within the sub-beat.
     """
     notes = piece.onset_subbeats
     bars = BAR_SUBBEATS * np.arange(notes[-1] // BAR_SUBBEATS + 1)
     tempos = bars[piece.tempo_bar]
     subbeats = np.unique(np.concatenate([notes, tempos, piece.chord_subbeats]))
-    parts = [bars, subbeats, tempos, piece.chord_subbeats, notes]
-    counts = [len(part) for part in parts]
-    place = np.concatenate([part * 8 + rank for rank, part in enumerate(parts)])
-
-    order = np.argsort(place, kind="stable")  # keeps the order of the notes of a sub-beat
-    width = np.ones(len(place), dtype=np.int64)
-    width[-len(notes) :] = 3
-    offset = np.empty_like(width)
-    offset[order] = np.cumsum(width[order]) - width[order] + 1  # after begin
-    bar_at, subbeat_at, tempo_at, chord_at, note_at = np.split(offset, np.cumsum(counts)[:-1])
-
-    ids = np.empty(width.sum() + 2, dtype=np.uint16)
-    ids[0], ids[-1] = BEGIN, END
-    ids[bar_at] = BAR
-    ids[subbeat_at] = SUBBEAT.start + subbeats % BAR_SUBBEATS
-    ids[tempo_at] = TEMPO.start + piece.tempo
-    ids[chord_at] = CHORD.start + piece.chord
-    ids[note_at] = PITCH.start + piece.key
-    ids[note_at + 1] = VOLUME.start + piece.volume
-    ids[note_at + 2] = DURATION.start + piece.duration_ticks - 1
-    return ids
+    items = (
+        (bars, np.full_like(bars, BAR)),
+        (subbeats, SUBBEAT.start + subbeats % BAR_SUBBEATS),
+        (tempos, TEMPO.start + piece.tempo),
+        (piece.chord_subbeats, CHORD.start + piece.chord),
+        (notes, PITCH.start + piece.key),
+    )
+    place = np.concatenate([at * 8 + rank for rank, (at, _) in enumerate(items)])
+    # A row of tokens for each item, padded with 0; only notes have three.
+    rows = np.zeros((len(place), 3), dtype=np.int64)
+    rows[:, 0] = np.concatenate([tokens for _, tokens in items])
+    rows[-len(notes) :, 1] = VOLUME.start + piece.volume
+    rows[-len(notes) :, 2] = DURATION.start + piece.duration_ticks - 1
+    ids = rows[np.argsort(place, kind="stable")]  # keeps the order of the notes of a sub-beat
+    return np.concatenate([[BEGIN], ids[ids > 0], [END]]).astype(np.uint16)
 
 
 def _read(ids: np.ndarray) -> Gridded:

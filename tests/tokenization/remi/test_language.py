@@ -174,7 +174,7 @@ def playing(tracks: list | None, kept: tuple[int, ...] = (2, 3)) -> Score:
     [
         (REMI.encode, score_of([]), "has 0 notes, but none within the range"),
         (REMI.encode, score_of([(0, 1, 20, 64), (0, 1, 109, 64)]), "has 2 notes, but none within"),
-        (REMI.encode, score_of([(-3, 1, 60, 64)]), "3 sub-beats before the first bar"),
+        (REMI.encode, score_of([(-3, 1, 60, 64)]), "before the first bar"),
         (
             REMI.encode,
             score_of([(MOST_BARS * 16, 1, 60, 64)]),
