@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.analysis.chords import named
 from tokenization.analysis.metres import bars_of, made_of, usable_signatures
 from tokenization.score import FileTimes, Meters, Score, Tempos, steps_of
 from tokenization.wording import Remark, listed
@@ -33,11 +32,11 @@ class BeatMap:
 
     def to_beats(self, seconds: np.ndarray) -> np.ndarray:
         """Return the beat position of each time."""
-        return _interpolate(np.asarray(seconds, dtype=np.float64), self.seconds, self.beats)
+        return interpolate(np.asarray(seconds, dtype=np.float64), self.seconds, self.beats)
 
     def to_seconds(self, beats: np.ndarray) -> np.ndarray:
         """Return the time of each beat position."""
-        return _interpolate(np.asarray(beats, dtype=np.float64), self.beats, self.seconds)
+        return interpolate(np.asarray(beats, dtype=np.float64), self.beats, self.seconds)
 
     @property
     def beats_per_minute(self) -> np.ndarray:
@@ -51,7 +50,8 @@ class BeatMap:
         return BeatMap(self.seconds, self.beats - BEATS_PER_BAR * bars)
 
 
-def _interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the value at each place on the line through the points (x, y), extended at both ends."""
     segment = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(x) - 2)
     slope = np.diff(y) / np.diff(x)
     return y[segment] + (at - x[segment]) * slope[segment]
@@ -115,7 +115,7 @@ def _file_times(score: Score, seconds_of: BeatMap, beat_map: BeatMap) -> FileTim
     beats = np.unique(np.concatenate(own))
     mapped = beat_map.to_beats(seconds_of.to_seconds(beats))
     apart = np.append(True, np.diff(mapped) > 1e-6)
-    ticks = _interpolate(beats[apart], known.beats, known.file_ticks)
+    ticks = interpolate(beats[apart], known.beats, known.file_ticks)
     return FileTimes(mapped[apart], ticks)
 
 
@@ -143,7 +143,6 @@ def _tempos(beat_map: BeatMap, ticks_per_beat: int) -> Tempos:
 
 # With fewer or sparser onsets, neither the fit nor an estimate would be reliable.
 FEWEST_ONSETS, MOST_SECONDS_AN_ONSET = 24, 2.0
-FEWEST_CHORDS = 4
 FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; fraction of the onsets on them
 BEAT_DIVISIONS = (1, 2, 3, 4)
 FIT_ON_THE_BEAT = 0.4  # pieces played to a click have 0.6 to 1, others 0 to 0.2
@@ -154,19 +153,18 @@ USUAL_SPREAD = 0.7  # standard deviation of the tempo around the usual one, in o
 # Weights of the autocorrelation at multiples of the period: for divisions by two, and bars of four.
 LAG_WEIGHTS = {0.25: 0.5, 0.5: 0.5, 1: 1.0, 2: 0.5, 4: 1.0}
 STEADINESS = 100.0  # cost of a deviation from the period
-SNAP_SECONDS = 0.04  # onsets this close to a beat correct its position
 
 
 def has_beats(score: Score) -> bool:
     """Return whether the notes follow the beats of the score.
 
-    They do if most onsets are on exact divisions of a beat, or if chords are marked on beats: then somebody has set the
-    grid. Otherwise the mean cosine of the onsets' phase is measured for each division of the beat; it is 1 if all
-    onsets are on the grid, and about 0 if they are unrelated. A score with few or sparse onsets is trusted, which also
-    bounds the time of an estimate by the number of notes.
+    They do if most onsets are on exact divisions of a beat: then somebody has set the grid. Otherwise the mean cosine
+    of the onsets' phase is measured for each division of the beat; it is 1 if all onsets are on the grid, and about 0
+    if they are unrelated. A score with few or sparse onsets is trusted, which also bounds the time of an estimate by
+    the number of notes.
     """
     ticks = np.unique(score.notes.onset_ticks)
-    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks) or _marks_beats(score):
+    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks):
         return True
     exact = ticks * FINEST_WRITTEN % score.ticks_per_beat == 0
     phase = 2 * np.pi * np.outer(BEAT_DIVISIONS, ticks / score.ticks_per_beat)
@@ -180,20 +178,12 @@ def _is_sparse(score: Score, onset_ticks: np.ndarray) -> bool:
     return last - first > MOST_SECONDS_AN_ONSET * len(onset_ticks)
 
 
-def _marks_beats(score: Score) -> bool:
-    chords = named(score)
-    return len(chords) >= FEWEST_CHORDS and all(
-        chord.onset_ticks % score.ticks_per_beat == 0 for chord in chords
-    )
-
-
 def estimated(score: Score) -> BeatMap:
     """Return the map of the estimated beats, with beat 0 at the start of a bar; the score has notes."""
     seconds, weights = _onsets(score)
     envelope, origin = _envelope(seconds, weights)
     period = _period(envelope)
     beats = origin + FRAME_SECONDS * _beat_frames(envelope, period)
-    beats = _snapped(beats, seconds, weights)
     if len(beats) < 2:
         beats = seconds[0] + period * FRAME_SECONDS * np.arange(2)
     return BeatMap(beats, np.arange(len(beats)) + _bar_phase(beats, score))
@@ -257,19 +247,6 @@ def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
         path.append(frame)
         frame = int(before[frame])
     return np.array(path[::-1], dtype=np.float64)
-
-
-def _snapped(beats: np.ndarray, seconds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Move each beat to the mean of the onsets close to it."""
-    if len(beats) < 2:
-        return beats
-    nearest = np.clip(np.searchsorted(beats, seconds), 1, len(beats) - 1)
-    nearest -= seconds - beats[nearest - 1] < beats[nearest] - seconds
-    off = seconds - beats[nearest]
-    at = np.abs(off) <= SNAP_SECONDS
-    weight = np.bincount(nearest[at], weights[at], len(beats))
-    moved = np.bincount(nearest[at], (weights * off)[at], len(beats))
-    return beats + np.divide(moved, weight, out=np.zeros_like(moved), where=weight > 0)
 
 
 def _bar_phase(beats: np.ndarray, score: Score) -> int:
@@ -382,10 +359,8 @@ def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return the start of each meter and the length of its bars, in ticks, and its name."""
     usable = usable_signatures(score.meters)
     at, numerator, denominator = (np.array(column) for column in zip(*usable, strict=True))
-    last = np.append(np.diff(at) > 0, True)
     length = numerator * 4 * score.ticks_per_beat / denominator
-    names = [f"{n}/{d}" for (_, n, d), keep in zip(usable, last, strict=True) if keep]
-    return at[last], length[last], names
+    return at, length, [f"{n}/{d}" for _, n, d in usable]
 
 
 def later(score: Score, ticks: int) -> Score:

@@ -76,7 +76,7 @@ DRUM_NAME = re.compile(
 )
 FAMILY_PROGRAMS = 8  # programs per instrument family of General MIDI
 BASS_PROGRAMS = range(32, 40)
-EFFECT_PROGRAMS = range(120, 128)  # birds, helicopters
+EFFECT_PROGRAMS = range(115, 128)  # woodblocks, birds: pitches select sounds
 LOW_PITCH = 52  # E3; the median pitch of a bass is at most this
 
 
@@ -158,11 +158,6 @@ def find_other(parts: Sequence[Part]) -> list[Part]:
 
 
 def melodic(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts that are neither percussion nor sound effects."""
-    return [
-        part
-        for part in parts
-        if not part.is_drum
-        and part.program not in EFFECT_PROGRAMS
-        and not DRUM_NAME.search(part.label)
-    ]
+    """Return the parts that are neither percussion nor sound effects; a name of drums counts if others are left."""
+    found = [p for p in parts if not p.is_drum and p.program not in EFFECT_PROGRAMS]
+    return [part for part in found if not DRUM_NAME.search(part.label)] or found

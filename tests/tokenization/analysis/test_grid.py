@@ -184,11 +184,6 @@ def test_beats_follow_a_drifting_tempo():
     np.testing.assert_allclose(np.diff(found), 1, atol=0.15)
 
 
-def marked(offset: int, *names: str) -> Score:
-    marks = tuple(Marker(480 * beat + offset, name) for beat, name in enumerate(names * 3))
-    return recording(STEADY).replace(markers=marks)
-
-
 PLAYED = recording(STEADY)
 
 
@@ -201,10 +196,6 @@ PLAYED = recording(STEADY)
         (score(np.arange(60) / 3), True),
         (score(np.arange(60) * 5 / 16), True),
         (score(np.arange(60) * 0.3137), False),
-        # Chords marked on beats prove that the beats are right.
-        (marked(0, "C:maj", "A:min"), True),
-        (marked(7, "C:maj", "A:min"), False),
-        (marked(0, "Verse"), False),
         # A score with few or sparse notes is trusted.
         (score(np.random.default_rng(0).uniform(0, 40, FEWEST_ONSETS - 1)), True),
         (Score(ticks_per_beat=480), True),
