@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenization.analysis.beats import interpolate
 from tokenization.analysis.metres import METRES, bars_of
 from tokenization.score import Notes, Score, Track
 
@@ -65,14 +66,13 @@ class Edit(NewMusic):
     def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
         """Convert ticks of the score to the file's; in a continuation, at the tempo of the last beats before it."""
         beats, known = self.heard.file_times.columns
+        at, stop = np.asarray(ticks) / self.heard.ticks_per_beat, beats[-1]
         if self.is_continuation:
-            last = self.start / self.heard.ticks_per_beat
-            # If all known beats follow the seam, extrapolate to the beat before it.
-            earlier = beats[beats < last] if beats[0] < last else np.array([last - 1])
-            before = np.append(earlier, last)
-            beats, known = before, interpolate(before, beats, known)
-        at = np.asarray(ticks) / self.heard.ticks_per_beat
-        return np.floor(interpolate(at, beats, known) + 0.5).astype(np.int64)
+            stop = min(stop, self.start / self.heard.ticks_per_beat)
+        before, last = interpolate(np.array([stop - LOCAL_BEATS, stop]), beats, known)
+        beyond = last + (at - stop) * (last - before) / LOCAL_BEATS
+        found = np.where(at < stop, interpolate(at, beats, known), beyond)
+        return np.floor(found + 0.5).astype(np.int64)
 
     def assign(
         self, score: Score, sources: Mapping[int, Track], pitches: Mapping[int, np.ndarray]
@@ -101,17 +101,6 @@ class Edit(NewMusic):
             nearest = np.argmin(distances, axis=0)
             for number, source in enumerate(targets):
                 yield part, source, notes[nearest == number]
-
-
-def interpolate(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
-    """Interpolate ticks at beats; extrapolate at the first slope before them and at the mean of the last few after."""
-    back = max(beats[0], beats[-1] - LOCAL_BEATS)
-    slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
-    first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])
-    at = np.asarray(at, dtype=np.float64)
-    inside = np.interp(at, beats, ticks)
-    beyond = np.maximum(at - beats[-1], 0) * slope + np.minimum(at - beats[0], 0) * first
-    return inside + beyond
 
 
 class Bar(NamedTuple):

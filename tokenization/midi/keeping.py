@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import named, text_of
-from tokenization.edit import Edit, NotKept, interpolate, new_bars
+from tokenization.edit import Edit, NotKept, new_bars
 from tokenization.midi.reading import (
     DRUM_CHANNEL,
     END,
@@ -97,7 +98,8 @@ def _chunk_of(body: bytes) -> Chunk:
 PEDALS = (SUSTAIN, 66, 69)  # 66: sostenuto, 69: hold
 LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a channel at or below a quarter of its maximum loudness has faded out
-CENTRE = (0, 64)  # of the pitch bend
+RESET = 121  # the controller that resets all others
+BEND, CENTRE = 0xE0, b"\x00\x40"  # the pitch bend
 
 
 class KeptMidi:
@@ -168,7 +170,7 @@ class KeptMidi:
     def _first_tick(self, bar_line: int) -> int:
         """Return the file's tick from which notes count as notes after a bar line: half a grid step before it."""
         half = bar_line / self.heard.ticks_per_beat - 1 / (2 * self.edit.onset_steps)
-        return int(np.ceil(interpolate(half, *self.heard.file_times.columns) - 1e-6))
+        return int(np.ceil(interpolate(np.array(half), *self.heard.file_times.columns) - 1e-6))
 
     # Removals.
 
@@ -195,29 +197,25 @@ class KeptMidi:
 
     def _reset(self, channel: int, seam: int) -> None:
         """At the seam, release the pedals of a channel and restore its pitch and its volume if it has faded."""
-        values: dict[int, tuple[int, int]] = {}  # by controller: value, chunk
+        state: dict[int, tuple[bytes, int]] = {}  # by controller, or BEND: last event, chunk
         loudest: dict[int, int] = {}
-        bend, bend_chunk = CENTRE, 0
         for tick, number, status, data in self._controls[channel]:
             if tick >= seam:
                 break
-            if status & 0xF0 == 0xE0:
-                bend, bend_chunk = (data[0], data[1]), number
-            elif data[0] == 121:  # reset all controllers
-                values, bend = {c: v for c, v in values.items() if c == LOUDNESS[0]}, CENTRE
+            control = BEND if status & 0xF0 == BEND else data[0]
+            if control == RESET:
+                state = {c: last for c, last in state.items() if c == LOUDNESS[0]}
             else:
-                values[data[0]] = data[1], number
-                loudest[data[0]] = max(loudest.get(data[0], 0), data[1])
-        changes = [(c, 0, values[c][1]) for c in PEDALS if c in values and values[c][0] >= 64]
-        changes += [
-            (c, loudest[c], values[c][1])
-            for c in LOUDNESS
-            if c in values and values[c][0] <= loudest[c] // FADED < loudest[c]
-        ]
-        for controller, value, number in changes:
-            self.chunks[number].add(seam, BEFORE, 0xB0 | channel, (controller, value))
-        if bend != CENTRE:
-            self.chunks[bend_chunk].add(seam, BEFORE, 0xE0 | channel, CENTRE)
+                state[control] = data, number
+                loudest[control] = max(loudest.get(control, 0), data[1])
+        for control, (data, number) in state.items():
+            add, loud = self.chunks[number].add, loudest[control]
+            if control == BEND and data != CENTRE:
+                add(seam, BEFORE, BEND | channel, CENTRE)
+            if control in PEDALS and data[1] >= 64:
+                add(seam, BEFORE, 0xB0 | channel, (control, 0))
+            if control in LOUDNESS and data[1] <= loud // FADED < loud:
+                add(seam, BEFORE, 0xB0 | channel, (control, loud))
 
     # Additions.
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
-from tokenization.score import Columns, Meters, Score, Tempos
+from tokenization.score import Columns, Meters, Score, Tempos, excerpt
 from tokenization.wording import Remark
 
 
@@ -75,7 +75,7 @@ def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check its name and folder")
     if not path.is_file():
-        raise MusicFileError(f"{name} is a folder or a device: give a MIDI file")
+        raise MusicFileError(f"{name} is a folder or a device: give a music file")
     try:
         with path.open("rb") as file:
             return file.read(limits.bytes + 1)
@@ -100,26 +100,12 @@ def complete_within(score: Score, limits: Limits, name: str) -> Score:
     limits.check(name, "tracks", len(score.tracks))
     limits.check(name, "beats", score.end_ticks / score.ticks_per_beat)
     notes = score.notes.replace(duration_ticks=np.maximum(score.notes.duration_ticks, 1)).sorted()
-    score = _without_far_events(score.replace(notes=notes), limits.beats)
+    # Events after the last beat that is allowed are dropped, and pedals released there.
+    score = excerpt(score.replace(notes=notes), 0, int(limits.beats * score.ticks_per_beat))
     score = _with_meters(_with_tempos(score))
     seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
     limits.check(name, "seconds", float(seconds))
     return score
-
-
-def _without_far_events(score: Score, beats: float) -> Score:
-    """Drop events other than notes after a beat, and release pedals there."""
-    last = int(beats * score.ticks_per_beat)
-    tempos, meters, pedals = score.tempos, score.meters, score.pedals
-    pedals = pedals[pedals.onset_ticks < last]
-    return score.replace(
-        tempos=tempos[tempos.onset_ticks <= last],
-        meters=meters[meters.onset_ticks <= last],
-        pedals=pedals.replace(
-            duration_ticks=np.minimum(pedals.duration_ticks, last - pedals.onset_ticks)
-        ),
-        markers=tuple(marker for marker in score.markers if marker.onset_ticks <= last),
-    )
 
 
 def _with_tempos(score: Score) -> Score:
