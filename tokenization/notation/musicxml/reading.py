@@ -315,9 +315,8 @@ def _check_document_type(
         raise Unreadable("declares XML of its own (an internal DTD): save it without")
 
 
-# Compressed MusicXML (`.mxl`): a zip archive with a container file that names the score.
+# Compressed MusicXML (`.mxl`): a zip archive whose first XML file outside META-INF is the score.
 
-CONTAINER = "META-INF/container.xml"
 MOST_ENTRIES = 1000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # allowed by the MusicXML standard
 
@@ -329,26 +328,18 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
             names = archive.namelist()
             if len(names) > MOST_ENTRIES:
                 raise Unreadable(f"is an archive of {len(names):,} files, not one score")
-            return _read(archive, _score_name(archive, names), most_bytes)
+            scores = [
+                name
+                for name in names
+                if name.endswith((".xml", ".musicxml")) and not name.startswith("META-INF")
+            ]
+            if not scores:
+                raise Unreadable("is a zip archive without a score in it")
+            return _read(archive, scores[0], most_bytes)
     except Unreadable:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
         raise Unreadable("is a damaged zip archive or has a password: export it again") from None
-
-
-def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
-    """Return the name of the score in an archive: the first existing file that the container lists."""
-    found: list[str] = []
-    if CONTAINER in names:
-        container = tree_of(_read(archive, CONTAINER, 1 << 16), MOST_ENTRIES)
-        found = [rootfile.get("full-path", "") for rootfile in container.iter("rootfile")]
-    found += [
-        n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
-    ]
-    score = next((name for name in found if name in names), None)
-    if score is None:
-        raise Unreadable("is a zip archive without a score in it")
-    return score
 
 
 def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
