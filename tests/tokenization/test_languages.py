@@ -122,11 +122,12 @@ def test_a_damaged_sequence_is_invalid_or_encodes_another_score(case: Case, seed
 @given(SEEDS)
 def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
     ids = case.walk(seed, min(60, case.longest))
-    complete = {*groove.rows_of(case.language.decode(ids).notes)}
+    compared = 4 if case.completes else 3  # in ensemble, a later note on its key can cut a note
+    complete = {row[:compared] for row in groove.rows_of(case.language.decode(ids).notes)}
     completes = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
     for stop in range(len(ids)):
         notes = groove.rows_of(case.language.decode(ids[:stop]).notes)
-        assert complete.issuperset(notes)
+        assert complete.issuperset(row[:compared] for row in notes)
         assert not case.completes or len(notes) == sum(completes[:stop])
 
 
