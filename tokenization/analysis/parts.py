@@ -33,7 +33,7 @@ def regrouped(score: Score, groups: Sequence[tuple[Track, Sequence[int]]]) -> Sc
     return score.replace(notes=notes[notes.track >= 0].sorted(), tracks=tuple(tracks))
 
 
-def remarks_on_others(score: Score, chosen: Iterable[int]) -> list[Remark]:
+def remarks_on_others(score: Score, chosen: Iterable[int]) -> list[str]:
     """Return a remark on the tracks with notes that are not among the chosen ones, if there are any."""
     kept = {*chosen}
     others = [i for i, notes in enumerate(note_counts(score)) if notes and i not in kept]

@@ -183,7 +183,7 @@ def arrange(score: Score, tracks: Mapping[str, Choice] | None = None) -> Score:
     remarks = remarks_on_others(aligned, [index for chosen in roles.values() for index in chosen])
     for role, name in enumerate(TRACKS):
         played_by = listed([label(aligned, index) for index in roles[role]])
-        remarks.append(Remark(f"{name}: {played_by or 'silent'}."))
+        remarks.append(f"{name}: {played_by}." if played_by else Remark(f"{name}: silent."))
     trio = _trio(aligned.remark(*remarks), roles)
     if not len(trio.notes):
         raise ValueError(
