@@ -39,7 +39,6 @@ class Player:
     weights: Callable[[], Performer]  # reads them; can be pickled for other processes
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
-    longest_ticks: list[int] | None = None  # longest note of each track in its training data
     given: str = ""  # the name or path that was asked for
 
     @cached_property
@@ -208,7 +207,6 @@ class Continuation(MusicGeneration):
                     "a plan or an end needs bars that state their plan; leave out planned=False"
                 )
             ids = ids[~np.isin(ids, plan_tokens)]
-        closed = model.language.close(ids, prompt.bars)  # with notes that still sound at its end
         plan, sources = None, dict[int, int]()
         if request.plan:
             if not by_bars:
@@ -223,7 +221,6 @@ class Continuation(MusicGeneration):
             may_end=request.may_end,
             ends=request.ends,
             chords=request.chords,
-            longest_ticks=longest_ticks(model, closed, prompt.score),
             plan=plan,
             **({"bars": request.bars} if by_bars else {}),
         )
@@ -251,18 +248,6 @@ class Continuation(MusicGeneration):
             **({"chords": request.chords} if over_chords else {}),
         }
         return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
-
-
-def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:
-    """Return the longest allowed note of each track: as in the training data and as in the prompt (`ids`, closed).
-
-    After staccato, a model that misses one note-off would hold the note for bars. A beat is always allowed.
-    """
-    trained = model.longest_ticks
-    if trained is None or not len(score.notes):
-        return trained
-    prompted, beat = model.language.longest([ids]) or trained, score.ticks_per_beat
-    return [min(most, max(own, beat)) for most, own in zip(trained, prompted, strict=True)]
 
 
 class Excluding(Grammar):

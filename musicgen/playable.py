@@ -15,7 +15,7 @@ from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
 from tokenization.language import LANGUAGES, Language, language, language_from_spec
-from tokenization.records import json_of, suggestion, value_of
+from tokenization.records import json_of, suggestion
 from tokenization.score import Score
 
 if TYPE_CHECKING:
@@ -216,10 +216,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
 
     folder = folder_of(name)
     config, card = read_card(folder)
-    where, stored = f"{folder}: longest_ticks", card.training.get("longest_ticks")
     model_language = language_from_spec(card.language)
-    longest = value_of(tuple[int, ...] | None, stored, where)
-    model_language.grammar(longest_ticks=longest)  # raises ValueError if they are not valid
     if (size := config.vocabulary_size) != len(model_language.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens and its language {len(model_language.vocabulary)}; save the model again"
@@ -230,7 +227,6 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         weights=partial(_read_weights, folder, device, card.sha256),
         trained_length=card.trained_length,
         sha256=card.sha256,
-        longest_ticks=None if longest is None else [*longest],
         given=name,
         encoding=encoding_of(config),
         parameters=card.parameters,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from tokenization.analysis.metres import LENGTHS, NAMES, bars_of, made_of
-from tokenization.analysis.parts import FAMILY_PROGRAMS
+from tokenization.analysis.beats import interpolate
+from tokenization.analysis.metres import METRES, bars_of
 from tokenization.score import Notes, Score, Track
 
-# A part is split over several tracks of an instrument if each has a share of its notes and their median pitches differ.
-MIN_PITCH_DISTANCE = 7  # semitones
-MIN_NOTE_SHARE = 0.1
 LOCAL_BEATS = 8  # the last known beats, whose mean tempo continues after them
 
 
@@ -70,76 +66,41 @@ class Edit(NewMusic):
     def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
         """Convert ticks of the score to the file's; in a continuation, at the tempo of the last beats before it."""
         beats, known = self.heard.file_times.columns
+        at, stop = np.asarray(ticks) / self.heard.ticks_per_beat, beats[-1]
         if self.is_continuation:
-            last = self.start / self.heard.ticks_per_beat
-            # If all known beats follow the seam, extrapolate to the beat before it.
-            earlier = beats[beats < last] if beats[0] < last else np.array([last - 1])
-            before = np.append(earlier, last)
-            beats, known = before, interpolate(before, beats, known)
-        at = np.asarray(ticks) / self.heard.ticks_per_beat
-        return np.floor(interpolate(at, beats, known) + 0.5).astype(np.int64)
+            stop = min(stop, self.start / self.heard.ticks_per_beat)
+        before, last = interpolate(np.array([stop - LOCAL_BEATS, stop]), beats, known)
+        beyond = last + (at - stop) * (last - before) / LOCAL_BEATS
+        found = np.where(at < stop, interpolate(at, beats, known), beyond)
+        return np.floor(found + 0.5).astype(np.int64)
 
     def assign(
-        self, score: Score, sources: Mapping[int, Track], *pitches: Mapping[int, np.ndarray]
+        self, score: Score, sources: Mapping[int, Track], pitches: Mapping[int, np.ndarray]
     ) -> Iterator[tuple[Track, int | None, Notes]]:
         """Yield the notes of each part with the track of the file's score that continues them, or None for a new part.
 
-        `sources` are the tracks of the file's score. Each of `pitches` maps candidate tracks to the pitches of their
-        notes; the first with a suitable track is used. One part can be split over several tracks.
+        `sources` are the tracks of the file's score, `pitches` those of their notes before the new music. If a part was
+        read from several tracks, each note goes to the one that has played the nearest pitch, among the tracks with the
+        program of the busiest.
         """
         heard = self.heard.tracks
         for index in np.unique(score.notes.track).tolist():
             notes = score.notes[score.notes.track == index]
             part = heard[index] if index < len(heard) else Track()
-            targets = next(filter(None, (_targets(part, sources, each) for each in pitches)), {})
-            if not targets:
+            played = [source for source in part.sources if len(pitches.get(source, ()))]
+            if not played:
                 yield score.tracks[index], None, notes
                 continue
-            nearest = np.abs(notes.pitch[:, None] - np.array([*targets.values()])).argmin(axis=1)
+            busiest = max(played, key=lambda source: len(pitches[source]))
+            program = sources[busiest].program
+            targets = [source for source in played if sources[source].program == program]
+            distances = [
+                np.abs(notes.pitch[:, None] - np.unique(pitches[source])).min(axis=1)
+                for source in targets
+            ]
+            nearest = np.argmin(distances, axis=0)
             for number, source in enumerate(targets):
                 yield part, source, notes[nearest == number]
-
-
-def interpolate(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
-    """Interpolate ticks at beats; extrapolate at the first slope before them and at the mean of the last few after."""
-    back = max(beats[0], beats[-1] - LOCAL_BEATS)
-    slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
-    first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])
-    at = np.asarray(at, dtype=np.float64)
-    inside = np.interp(at, beats, ticks)
-    beyond = np.maximum(at - beats[-1], 0) * slope + np.minimum(at - beats[0], 0) * first
-    return inside + beyond
-
-
-def _targets(
-    part: Track, sources: Mapping[int, Track], pitches: Mapping[int, np.ndarray]
-) -> dict[int, float]:
-    """Return the tracks that continue a part, with their median pitches.
-
-    These are the tracks of its commonest program, preferably of its own instrument family, that have enough of the
-    notes and differ in pitch.
-    """
-    counts = {source: len(pitches.get(source, ())) for source in part.sources}
-    found = [source for source, count in counts.items() if count]
-    family = part.program // FAMILY_PROGRAMS
-    alike = [
-        source
-        for source in found
-        if sources[source].is_drum == part.is_drum
-        and sources[source].program // FAMILY_PROGRAMS == family
-    ]
-    found = sorted(alike or found, key=lambda source: -counts[source])
-    by_program = Counter[int]()
-    for source in found:
-        by_program[sources[source].program] += counts[source]
-    chosen: dict[int, float] = {}
-    for source in found:
-        program, median = sources[source].program, float(np.median(pitches[source]))
-        enough = counts[source] >= MIN_NOTE_SHARE * by_program[program]
-        apart = all(abs(median - other) >= MIN_PITCH_DISTANCE for other in chosen.values())
-        if program == by_program.most_common(1)[0][0] and enough and apart:
-            chosen[source] = median
-    return chosen
 
 
 class Bar(NamedTuple):
@@ -151,31 +112,18 @@ class Bar(NamedTuple):
     shows_time: bool  # whether its time signature must be written
 
 
-def new_bars(score: Score, start: int, time: tuple[int, int], elapsed: float) -> list[Bar]:
-    """Return the bars of a score from a tick on, merging bars that a language has split.
+def new_bars(score: Score, start: int, time: tuple[int, int], *, on_bar_line: bool) -> list[Bar]:
+    """Return the bars of a score from a tick on, which show their time signature where it changes.
 
-    `time` is the time signature in force in the file, which is kept as long as the bars fit it, and `elapsed` the
-    fraction of its bar before the tick.
+    `time` is the time signature in force in the file at the tick; `on_bar_line`: whether one of its bars begins there.
     """
     unit = score.ticks_per_beat / 4
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, int(start / unit))
     bars = bars_of(score.meters, score.ticks_per_beat, last)
-    names = [NAMES[metre] for metre in bars.metre]
-    lines = np.append(bars.start, bars.start[-1:] + bars.length[-1:])
-    # The first parts of a split bar may precede the start.
-    parts = np.cumsum([0, *(LENGTHS[NAMES.index(name)] for name in made_of(*time))])
-    near = np.flatnonzero(np.abs(parts / parts[-1] - elapsed) < 0.01)
-    skipped, aligned = int(near[0]) if len(near) else 0, len(near) > 0
-    index = int(np.searchsorted(lines * unit, start))
+    lines = np.append(bars.start, bars.start[-1:] + bars.length[-1:]) * unit
     found: list[Bar] = []
-    while index < len(names):
-        pattern = list(made_of(*time))[skipped:]
-        following = names[index : index + len(pattern)]
-        if following != pattern[: len(following)]:
-            top, low = names[index].split("/")
-            time, pattern, aligned = (int(top), int(low)), names[index : index + 1], False
-        length = sum(LENGTHS[NAMES.index(name)] for name in pattern)
-        at = int(lines[index] * unit)
-        found.append(Bar(at, at + int(length * unit), time, not aligned))
-        aligned, skipped, index = True, 0, index + len(pattern)
+    for index in range(int(np.searchsorted(lines, start)), len(bars)):
+        begin, end, metre = int(lines[index]), int(lines[index + 1]), METRES[bars.metre[index]]
+        found.append(Bar(begin, end, metre, metre != time or not (found or on_bar_line)))
+        time = metre
     return found

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenization.edit import Edit, NotKept
-from tokenization.midi.chunks import ZIP
-from tokenization.midi.limits import GENEROUS, Limits, MidiError, read_source
+from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, read_source
+from tokenization.midi.reading import ZIP
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -42,7 +42,7 @@ def read_file(
     tune: int | None = None,
     staves: bool = False,
 ) -> Score:
-    """Read a music file, given as a path or bytes; raises MidiError, which calls the file `name`.
+    """Read a music file, given as a path or bytes; raises MusicFileError, which calls the file `name`.
 
     The format is detected from the bytes, or else from `suffix`, by default that of `name`. `tune` selects a tune of
     an ABC file, counted from 0; by default the first is read. With `staves`, each staff of a MusicXML part becomes a
@@ -50,7 +50,7 @@ def read_file(
     """
     name, data = read_source(source, limits, name)
     if not data.strip():
-        raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
+        raise MusicFileError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
     path = Path(name if isinstance(source, bytes) else source)
     kind = kind_of(data, path.suffix if suffix is None else suffix)
     if kind == "midi":

@@ -1,8 +1,8 @@
 """The interface of a token language, which converts scores to token ids and back, and the registry of languages.
 
 A language represents scores on its own grid. `arrange` brings any score there (selected tracks, beats, chords) and adds
-remarks on what it did. `encode` converts an arranged score to ids. The encoding is unique: decode(encode(x)) is x
-rounded to the grid, and encode(decode(t)) = t for every valid sequence t.
+remarks on what it did. `encode` converts an arranged score to ids. decode(encode(x)) is x rounded to the grid, and
+encode(decode(t)) = close(t) for every complete valid sequence t.
 """
 
 from __future__ import annotations
@@ -197,7 +197,6 @@ class Language(ABC):
     begin: int  # id
     end: int  # id
     onset_steps: int  # positions per beat at which notes can start
-    rules: Callable[[], Grammar]  # returns the grammar of all valid sequences
     details: ClassVar[Mapping[str, Any]]  # other parameters for `spec`, as plain data
     bar: int | None = None  # the id that begins every bar, if the language has one
     every_metre = False  # whether it has metres other than 4/4
@@ -292,6 +291,7 @@ class Language(ABC):
         """Return the goal to write parts that go with the others of a piece, which stay unchanged."""
         raise self.lacks("in which no part can be written to others")
 
+    @abstractmethod
     def grammar(
         self,
         prompt: Sequence[int] | np.ndarray = (),
@@ -301,19 +301,13 @@ class Language(ABC):
         ends: bool = False,
         chords: Sequence[Sequence[str]] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
-        longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
-        """Return the grammar for continuing a prompt, before its first token; by default `rules`.
+        """Return the grammar for continuing a prompt, before its first token.
 
         It may allow sequences that sound the same as a valid one, which `close` corrects. `prompt_bars` is the length
         of the prompt. The new `bars` follow the `plan` and, repeated as often as needed, the `chords` of each bar. With
-        `ends`, the piece ends after them. `longest_ticks` is the result of `longest` for the training data.
+        `ends`, the piece ends after them.
         """
-        return self.rules()
-
-    def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
-        """Return the longest durations in some pieces in ticks, or None if `grammar` does not use them."""
-        return None
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the offset of each bar."""
@@ -357,8 +351,9 @@ class Language(ABC):
         return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))]
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence or prefix, or None if it is valid."""
-        grammar, names, previous = self.rules(), self.vocabulary.names, ""
+        """Return the first fault of a sequence or prefix, or None if its grammar allows it as a prompt."""
+        ids = [*ids]
+        grammar, names, previous = self.grammar(ids), self.vocabulary.names, ""
         for position, token in enumerate(ids):
             if not 0 <= token < len(names):
                 reason = f"{token} is not an id of this language, which has {len(names)} tokens"

@@ -14,7 +14,6 @@ import hashlib
 import zipfile
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ _COUNTED = ("files", "pieces", "tokens", "bars", "notes")
 _SHAPE = {
     "source": {"title": str, "folder": str, "licence": str},
     "language": {"language": str, "tokens": int},
-    "vocabulary": [{"name": str, "start": int, "stop": int, "tokens": [str]}],
     "notes": [str],
     "losses": {_ANY: int},
     "remarks": [{"example": str, "files": int}],
@@ -58,15 +56,6 @@ def _check(value: Any, shape: Any, where: str) -> None:
             _check(one, shape[0], where)
     elif type(value) is not shape or (shape is int and value < 0):
         raise ValueError(f"{where} is {value!r:.40}")
-
-
-def _check_vocabulary(meta: dict[str, Any]) -> None:
-    borders = [0, *(block["stop"] for block in meta["vocabulary"])]
-    if borders[-1] != meta["language"]["tokens"] or any(
-        block["start"] != start or len(block["tokens"]) != stop - start
-        for block, (start, stop) in zip(meta["vocabulary"], pairwise(borders), strict=True)
-    ):
-        raise ValueError("the blocks of the vocabulary are not consecutive or not complete")
 
 
 def family_of(style: str) -> str:
@@ -98,7 +87,6 @@ def read_meta(folder: Path) -> dict[str, Any]:
         meta = {**_DEFAULTS, **meta, "source": {**_DEFAULTS_OF_SOURCE, **source}}
     try:
         _check(meta, _SHAPE, path.name)
-        _check_vocabulary(meta)
     except ValueError as error:
         raise ValueError(f"{path} is not the description of a prepared data set: {error}") from None
     return meta

@@ -12,10 +12,8 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import fields
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,27 +37,17 @@ def from_yaml(text: str, where: str) -> Any:
             f"{where} is too large for a configuration; "
             f"the limits are {_LONGEST_YAML} characters and {_MOST_BRACKETS} brackets"
         )
+    aliases = 0
     try:
-        aliases, value = _parsed(text)
+        if "*" in text:
+            aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
+        if aliases <= _MOST_ALIASES:
+            return yaml.safe_load(text)
     except RecursionError:
         raise ValueError(f"{where} is nested too deeply") from None
     except (yaml.YAMLError, *_BAD_VALUE) as error:
         raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
-    if aliases > _MOST_ALIASES:
-        raise ValueError(f"{where} has {aliases} aliases; the limit is {_MOST_ALIASES}")
-    return deepcopy(value)  # the caller can change it without changing the cache
-
-
-# A command reads the shipped configurations and their bases many times.
-@lru_cache(maxsize=100)
-def _parsed(text: str) -> tuple[int, Any]:
-    """Return the number of aliases in a YAML text and, if they are not too many, its value."""
-    import yaml
-
-    aliases = 0
-    if "*" in text:
-        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
-    return aliases, yaml.safe_load(text) if aliases <= _MOST_ALIASES else None
+    raise ValueError(f"{where} has {aliases} aliases; the limit is {_MOST_ALIASES}")
 
 
 def yaml_of(path: Path) -> Any:

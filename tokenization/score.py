@@ -309,9 +309,23 @@ def _in_force(changes: Columns, start: int, stop: float) -> Columns:
 
 
 def _markers_in_force(markers: tuple[Marker, ...], start: int, stop: float) -> tuple[Marker, ...]:
-    before = [marker for marker in markers if marker.onset_ticks <= start][-1:]
-    inside = [marker for marker in markers if start < marker.onset_ticks < stop]
-    return tuple(m.at(max(0, m.onset_ticks - start)) for m in before + inside)
+    inside = [marker for marker in markers if start <= marker.onset_ticks < stop]
+    if not any(marker.onset_ticks == start for marker in inside):
+        inside = [marker for marker in markers if marker.onset_ticks < start][-1:] + inside
+    return tuple(m.at(max(0, m.onset_ticks - start)) for m in inside)
+
+
+def notes_in_steps(score: Score, onset_steps: int, steps_per_beat: int) -> Notes:
+    """Return the notes with times rounded to steps, and onsets to `onset_steps` per beat; durations stay positive."""
+    onset = steps_of(score.notes.onset_ticks, score.ticks_per_beat, onset_steps)
+    if onset.min(initial=0) < 0:
+        raise ValueError(
+            "the first note is before the first bar; move the score to start at tick 0"
+        )
+    steps = steps_of(score.notes.duration_ticks, score.ticks_per_beat, steps_per_beat)
+    return score.notes.replace(
+        onset_ticks=onset * (steps_per_beat // onset_steps), duration_ticks=np.maximum(steps, 1)
+    )
 
 
 # How long notes sound: the sustain pedal, and keys that are struck again.

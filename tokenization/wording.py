@@ -41,15 +41,4 @@ def markdown(rows: Sequence[Sequence[object]], *, numbers: bool = True) -> str:
 
 
 class Remark(str):
-    """A sentence about how a piece was read, with its topic: beats, metre, upbeat, tracks or drums.
-
-    Details, such as repairs or the usual assumptions, are plain strings.
-    """
-
-    about: str
-
-    def __new__(cls, text: str, about: str = "") -> Remark:
-        """Create a sentence with a topic."""
-        made = super().__new__(cls, text)
-        made.about = about
-        return made
+    """A sentence about how a piece was read that users should see; details, such as repairs, are plain strings."""

@@ -304,7 +304,6 @@ class Run:
                 "licence": shards.described("licence"),
                 "checksum": shards.checksum,
                 "counts": shards.counts,
-                "longest_ticks": self.batches.longest_ticks,
                 "steps": state.step,
                 "sequences_a_step": config.data.batch,
                 "tokens_a_sequence": config.data.length,

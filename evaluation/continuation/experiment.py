@@ -46,7 +46,7 @@ from evaluation.study.experiments import (
     models_for_language,
 )
 from evaluation.study.piece_jobs import model_of
-from musicgen.continuation import Generation, continuation_grammar, longest_ticks
+from musicgen.continuation import Generation, continuation_grammar
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.playable import Playable
@@ -93,7 +93,6 @@ def continuation(
             places={"source": str(source)},
             identity={
                 "prompt": hashlib.sha256(prompt.ids.astype("<u2").tobytes()).hexdigest(),
-                "longest_ticks": model.longest_ticks,
                 "edition": _EDITION,
             },
             prompt=prompt.name,
@@ -140,12 +139,10 @@ def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Gener
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
         sampling=Sampling(temperature=plan.temperature),
     )
-    closed = model.language.close(prompt.ids, prompt.bars)
     grammar = continuation_grammar(
         model.language,
         prompt.ids,
         prompt_bars=prompt.bars,
-        longest_ticks=longest_ticks(model, closed, prompt.piece),
     )
     return Generation(model, prompt.ids, grammar, request)
 

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.checkpoint import Card, save
-from musicgen.playable import load
-
 ROOT = Path(__file__).parent.parent.parent
 DEEP = "[" * 200_000
 BOMB = "a: &a [x, x]\n" + "".join(
@@ -54,24 +51,6 @@ def test_sizes_are_checked_before_memory_is_allocated(model: Path, refused, monk
         change(model, "model", **sizes)
         assert refused("generate", "--model", model, "--tokens", 9, "-o", model / "out"), sizes
     assert not (model / "out").exists()
-
-
-def test_lengths_in_a_card_are_checked(model: Path, refused):
-    generate = ["generate", "--model", model, "--tokens", 9, "-o", model / "out"]
-    for longest in ("abc", [1.5], {"a": 1}, [[1]], 7):
-        change(model, "card", training={"longest_ticks": longest})
-        refused(*generate)
-    made = load("untrained:tiny:groove")
-    save(model, made.performer, Card(name="x", language=made.language.spec(), trained_length=64))
-    for longest in ([], [5], [0, 1, 1], [1, 2, 3, 4], [10**30] * 3):  # of three parts
-        change(model, "card", training={"longest_ticks": longest})
-        assert "the longest notes" in refused(*generate)
-
-
-def test_a_card_does_not_bound_notes_of_a_language_without_bounds(model: Path, tmp_path, command):
-    change(model, "card", training={"longest_ticks": [10**30]})
-    song = ROOT / "tests" / "seeds" / "pop909_001.mid"
-    command("continue", song, "--model", model, "--tokens", 40, "-o", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tokenization.ensemble.spelling import Reading as EnsembleReading
 from tokenization.groove.spelling import Reading
 from tokenization.language import language
 from tokenization.records import from_plain
-from tokenization.remi.spelling import BAR, SUBBEAT
+from tokenization.remi.language import BAR, SUBBEAT
 
 
 def toy(**changes: Any) -> Performer:

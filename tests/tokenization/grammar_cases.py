@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tokenization.grammar import Grammar
 from tokenization.groove.language import band_of, grid
 from tokenization.language import Language, Vocabulary
-from tokenization.remi.language import Remi
-from tokenization.remi.spelling import to_grid
+from tokenization.remi.language import Remi, to_grid
 from tokenization.score import Score
 
 

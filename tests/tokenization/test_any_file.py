@@ -9,7 +9,7 @@ import pytest
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
 from tokenization.formats import kind_of, read_file
-from tokenization.midi.limits import UPLOAD, MidiError
+from tokenization.midi.limits import UPLOAD, MusicFileError
 
 TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"
 SONG = score(bars(note("C", 4, 8), note("E", 4, 4) + rest(4)))
@@ -46,9 +46,9 @@ def test_a_file_is_read_whatever_its_name(data: bytes, name: str, notes: int, tm
 
 def test_a_suffix_decides_if_the_bytes_are_ambiguous():
     ambiguous = b"X:1\nT:no key\nCDEF|"
-    with pytest.raises(MidiError, match=r"^“tune” ") as as_midi:
+    with pytest.raises(MusicFileError, match=r"^“tune” ") as as_midi:
         read_file(ambiguous, name="“tune”")
-    with pytest.raises(MidiError, match=r"^“tune” ") as as_abc:
+    with pytest.raises(MusicFileError, match=r"^“tune” ") as as_abc:
         read_file(ambiguous, name="“tune”", suffix=".ABC")
     assert "MIDI" in str(as_midi.value)
     assert "MIDI" not in str(as_abc.value)
@@ -100,6 +100,6 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
     ],
 )
 def test_bad_files_are_refused(data: bytes, name: str, sentence: str):
-    with pytest.raises(MidiError, match=sentence) as caught:
+    with pytest.raises(MusicFileError, match=sentence) as caught:
         read_file(data, limits=UPLOAD, name=name)
     assert "\n" not in str(caught.value)

@@ -49,7 +49,6 @@ def goal(name: str, **wanted) -> Callable[[int], Grammar]:
 
 GRAMMARS = {
     **{name: lambda tokens, name=name: after(name, tokens) for name in NAMES},
-    "longest": lambda tokens: after("groove", tokens, longest_ticks=[30, 1, 70]),
     "counted": lambda tokens: after("ensemble", tokens, ends=True, bars=3),
     "chords": lambda tokens: after("ensemble", tokens, bars=2, chords=[["C_M"], ["A_m", "F_M"]]),
     "gap": goal("ensemble"),
@@ -91,9 +90,7 @@ def test_rows_of_a_batch_are_independent(make: Callable[[int], Grammar]):
 def test_bars_are_added_and_the_prompt_stays(name: str):
     speaker = language(name)
     prompt = prompt_of(speaker)
-    grammar = continuation_grammar(
-        speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48]
-    )
+    grammar = continuation_grammar(speaker, prompt, prompt_bars=PROMPT_BARS)
     ids = written(grammar, prompt, 1, speaker.end, most=1500)
     assert speaker.end not in ids
     closed = speaker.close(ids, PROMPT_BARS + 2)

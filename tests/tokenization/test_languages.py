@@ -113,7 +113,8 @@ def test_a_damaged_sequence_is_invalid_or_encodes_another_score(case: Case, seed
         assert case.language.validate(damaged[: fault.position]) is None
         assert fault.reason
     elif damaged[-1] == case.language.end:
-        assert encoded_again(case, np.array(damaged)).tolist() == damaged
+        closed = case.language.close(np.array(damaged))  # groove allows any order of events at once
+        assert encoded_again(case, np.array(damaged)).tolist() == closed.tolist()
 
 
 @EVERY
@@ -121,11 +122,12 @@ def test_a_damaged_sequence_is_invalid_or_encodes_another_score(case: Case, seed
 @given(SEEDS)
 def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
     ids = case.walk(seed, min(60, case.longest))
-    complete = {*groove.rows_of(case.language.decode(ids).notes)}
+    compared = 4 if case.completes else 3  # in ensemble, a later note on its key can cut a note
+    complete = {row[:compared] for row in groove.rows_of(case.language.decode(ids).notes)}
     completes = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
     for stop in range(len(ids)):
         notes = groove.rows_of(case.language.decode(ids[:stop]).notes)
-        assert complete.issuperset(notes)
+        assert complete.issuperset(row[:compared] for row in notes)
         assert not case.completes or len(notes) == sum(completes[:stop])
 
 
@@ -169,9 +171,8 @@ def test_vocabulary_sizes_match_saved_models():
 START = "begin bar subbeat_0"
 LOUD = "pitch_60 volume_9 duration_1"
 CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
-LAST = "begin" + " time_shift_0_3 note_on_2_127" * MOST_UNISONS
 CHORDS, KEYS = "chord_C_M … chord_N_N", "pitch_21 … pitch_108"
-ON = "note_on_0_0 … note_on_0_127, note_on_1_0 … note_on_1_127, note_on_2_0 … note_on_2_127"
+ON = "note_on_0_0 … note_on_2_127"
 # Sequences whose last token is not allowed, with the explanation.
 FAULTS = {
     "remi": [
@@ -196,12 +197,9 @@ FAULTS = {
         (f"{CHORD} end", f"allowed: {ON}, note_off_0_40 and note_off_2_60"),
         ("begin time_shift_0_5 note_on_0_40 time_shift_0_4", "allowed: time_shift_0_5 … time_"),
         ("begin time_shift_0_5 note_on_0_40 note_on_0_41", "allowed: time_shift_0_5 … time_shift"),
-        (f"{LAST} time_shift_0_3", "here; allowed: time_shift_0_4 … time_shift_2_0"),
         (f"{CHORD} note_off_0_41", f"allowed: {ON}, note_off_0_40 and note_off_2_60"),
-        ("begin note_on_0_40 note_off_0_40", "allowed: note_on_0_40 … note_on_0_127, note_on_1_"),
-        (f"{CHORD} note_off_2_60 note_off_0_40", f"allowed: {ON} and time_shift_0_1 … time_shift"),
-        ("begin note_on_2_60 note_on_0_60", "allowed: note_on_0_61 … note_on_0_127, note_on_1_61"),
-        ("begin" + " note_on_0_60" * 9, "allowed: note_on_0_61 … note_on_0_127, note_on_1_60"),
+        ("begin note_on_0_40 note_off_0_40", f"allowed: {ON} and time_shift_0_1"),
+        ("begin" + " note_on_0_60" * 9, "allowed: note_on_0_0 … note_on_0_59, note_on_0_61 … "),
     ],
     "ensemble": [
         ("begin end", "end may not follow begin here; allowed: tempo_44 … tempo_215, flat, piano")

@@ -12,7 +12,6 @@ NUMBERS = [str(number) for number in range(65536)]
 META = {
     "source": {},
     "language": {"language": "numbers", "tokens": len(NUMBERS)},
-    "vocabulary": [{"name": "number", "start": 0, "stop": len(NUMBERS), "tokens": NUMBERS}],
 }
 
 

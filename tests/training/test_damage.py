@@ -114,7 +114,6 @@ def test_inconsistent_columns_are_refused(column: str, damage, copied: Path):
         {"remarks": [7]},
         {"counts": {"train": 1, "validation": 1, "test": 1}},
         {"language": {"language": "groove", "tokens": None}},
-        {"vocabulary": [{"name": "all", "start": 0, "stop": 10**12, "tokens": []}]},
     ],
 )
 def test_malformed_description_is_refused(meta: dict, copied: Path):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.analysis.chords import named
 from tokenization.analysis.metres import bars_of, made_of, usable_signatures
 from tokenization.score import FileTimes, Meters, Score, Tempos, steps_of
 from tokenization.wording import Remark, listed
@@ -33,11 +32,11 @@ class BeatMap:
 
     def to_beats(self, seconds: np.ndarray) -> np.ndarray:
         """Return the beat position of each time."""
-        return _interpolate(np.asarray(seconds, dtype=np.float64), self.seconds, self.beats)
+        return interpolate(np.asarray(seconds, dtype=np.float64), self.seconds, self.beats)
 
     def to_seconds(self, beats: np.ndarray) -> np.ndarray:
         """Return the time of each beat position."""
-        return _interpolate(np.asarray(beats, dtype=np.float64), self.beats, self.seconds)
+        return interpolate(np.asarray(beats, dtype=np.float64), self.beats, self.seconds)
 
     @property
     def beats_per_minute(self) -> np.ndarray:
@@ -51,7 +50,8 @@ class BeatMap:
         return BeatMap(self.seconds, self.beats - BEATS_PER_BAR * bars)
 
 
-def _interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the value at each place on the line through the points (x, y), extended at both ends."""
     segment = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(x) - 2)
     slope = np.diff(y) / np.diff(x)
     return y[segment] + (at - x[segment]) * slope[segment]
@@ -115,7 +115,7 @@ def _file_times(score: Score, seconds_of: BeatMap, beat_map: BeatMap) -> FileTim
     beats = np.unique(np.concatenate(own))
     mapped = beat_map.to_beats(seconds_of.to_seconds(beats))
     apart = np.append(True, np.diff(mapped) > 1e-6)
-    ticks = _interpolate(beats[apart], known.beats, known.file_ticks)
+    ticks = interpolate(beats[apart], known.beats, known.file_ticks)
     return FileTimes(mapped[apart], ticks)
 
 
@@ -143,7 +143,6 @@ def _tempos(beat_map: BeatMap, ticks_per_beat: int) -> Tempos:
 
 # With fewer or sparser onsets, neither the fit nor an estimate would be reliable.
 FEWEST_ONSETS, MOST_SECONDS_AN_ONSET = 24, 2.0
-FEWEST_CHORDS = 4
 FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; fraction of the onsets on them
 BEAT_DIVISIONS = (1, 2, 3, 4)
 FIT_ON_THE_BEAT = 0.4  # pieces played to a click have 0.6 to 1, others 0 to 0.2
@@ -154,19 +153,18 @@ USUAL_SPREAD = 0.7  # standard deviation of the tempo around the usual one, in o
 # Weights of the autocorrelation at multiples of the period: for divisions by two, and bars of four.
 LAG_WEIGHTS = {0.25: 0.5, 0.5: 0.5, 1: 1.0, 2: 0.5, 4: 1.0}
 STEADINESS = 100.0  # cost of a deviation from the period
-SNAP_SECONDS = 0.04  # onsets this close to a beat correct its position
 
 
 def has_beats(score: Score) -> bool:
     """Return whether the notes follow the beats of the score.
 
-    They do if most onsets are on exact divisions of a beat, or if chords are marked on beats: then somebody has set the
-    grid. Otherwise the mean cosine of the onsets' phase is measured for each division of the beat; it is 1 if all
-    onsets are on the grid, and about 0 if they are unrelated. A score with few or sparse onsets is trusted, which also
-    bounds the time of an estimate by the number of notes.
+    They do if most onsets are on exact divisions of a beat: then somebody has set the grid. Otherwise the mean cosine
+    of the onsets' phase is measured for each division of the beat; it is 1 if all onsets are on the grid, and about 0
+    if they are unrelated. A score with few or sparse onsets is trusted, which also bounds the time of an estimate by
+    the number of notes.
     """
     ticks = np.unique(score.notes.onset_ticks)
-    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks) or _marks_beats(score):
+    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks):
         return True
     exact = ticks * FINEST_WRITTEN % score.ticks_per_beat == 0
     phase = 2 * np.pi * np.outer(BEAT_DIVISIONS, ticks / score.ticks_per_beat)
@@ -180,20 +178,12 @@ def _is_sparse(score: Score, onset_ticks: np.ndarray) -> bool:
     return last - first > MOST_SECONDS_AN_ONSET * len(onset_ticks)
 
 
-def _marks_beats(score: Score) -> bool:
-    chords = named(score)
-    return len(chords) >= FEWEST_CHORDS and all(
-        chord.onset_ticks % score.ticks_per_beat == 0 for chord in chords
-    )
-
-
 def estimated(score: Score) -> BeatMap:
     """Return the map of the estimated beats, with beat 0 at the start of a bar; the score has notes."""
     seconds, weights = _onsets(score)
     envelope, origin = _envelope(seconds, weights)
     period = _period(envelope)
     beats = origin + FRAME_SECONDS * _beat_frames(envelope, period)
-    beats = _snapped(beats, seconds, weights)
     if len(beats) < 2:
         beats = seconds[0] + period * FRAME_SECONDS * np.arange(2)
     return BeatMap(beats, np.arange(len(beats)) + _bar_phase(beats, score))
@@ -259,19 +249,6 @@ def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
     return np.array(path[::-1], dtype=np.float64)
 
 
-def _snapped(beats: np.ndarray, seconds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Move each beat to the mean of the onsets close to it."""
-    if len(beats) < 2:
-        return beats
-    nearest = np.clip(np.searchsorted(beats, seconds), 1, len(beats) - 1)
-    nearest -= seconds - beats[nearest - 1] < beats[nearest] - seconds
-    off = seconds - beats[nearest]
-    at = np.abs(off) <= SNAP_SECONDS
-    weight = np.bincount(nearest[at], weights[at], len(beats))
-    moved = np.bincount(nearest[at], (weights * off)[at], len(beats))
-    return beats + np.divide(moved, weight, out=np.zeros_like(moved), where=weight > 0)
-
-
 def _bar_phase(beats: np.ndarray, score: Score) -> int:
     """Return the position in its bar of the first beat, such that long notes start on downbeats."""
     notes, seconds = score.notes, tempo_map(score)
@@ -295,55 +272,44 @@ FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 
 def on_four_four(score: Score) -> Score:
-    """Divide any score into bars of 4/4.
-
-    If the notes do not follow the score's beats, these are estimated, unless they are known to be right. Quarter notes
-    stay quarter notes in every meter, and notes keep their distances. A rest is inserted at the start, such that as
-    many notes as possible in bars of four beats keep their bar lines. It completes an upbeat to a whole bar.
-    """
-    score = score if score.beats_known else _with_beats(score)
-    start, length, name = _sections(score)
-    bar = BEATS_PER_BAR * score.ticks_per_beat
-    before = np.searchsorted(np.sort(score.notes.onset_ticks), start)
-    notes = np.diff(np.append(before, len(score.notes)))
-    phases, section = np.unique(start % bar, return_inverse=True)
-    votes = np.bincount(section, weights=notes * (length == bar), minlength=len(phases))
-    kept = int(votes.max())
-    shift = -int(phases[votes.argmax()]) % bar if kept else 0
-    result = later(score, shift).replace(meters=FOUR_FOUR)
-    return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
+    """Divide any score into bars of 4/4 from its first bar on; quarter notes stay quarter notes in every metre."""
+    score, metres = _from_a_bar_line(score)
+    remarks = []
+    if others := [name for name in metres if name not in ("4/4", "2/2", "8/8")]:
+        message = f"Bars of {listed(others)} are written in 4/4, so bar lines differ from those of the file."
+        remarks.append(Remark(message))
+    return score.replace(meters=FOUR_FOUR).remark(*remarks)
 
 
 def on_own_bars(score: Score) -> Score:
-    """Divide any score into bars of its own metres.
+    """Divide any score into bars of its own metres; bars of unsupported metres are split, with a remark."""
+    score, metres = _from_a_bar_line(score)
+    remarks = []
+    for name in metres:
+        parts = made_of(*map(int, name.split("/")))
+        if parts != (name,):
+            remarks.append(Remark(f"Bars of {name} are written as bars of {listed(parts)}."))
+    return score.remark(*remarks)
 
-    If the notes do not follow the score's beats, these are estimated in bars of four, as in `on_four_four`. A first bar
-    that is shorter than the next is an upbeat and is completed, unless two metres alternate bar by bar, such as 3/8 and
-    2/4 for 7/8. Bars of unsupported metres are split, with a remark.
+
+def _from_a_bar_line(score: Score) -> tuple[Score, list[str]]:
+    """Return a score that starts on a bar line, and its metres.
+
+    If the notes do not follow the score's beats, these are estimated in bars of four, unless they are known to be
+    right. A first bar that is shorter than the next is an upbeat and is completed, unless two metres alternate bar by
+    bar, such as 3/8 and 2/4 for 7/8.
     """
     score = score if score.beats_known else _with_beats(score)
     start, length, names = _sections(score)
     meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
-    remarks = _remarks_on_other_bars(names)
     in_turn = names[2:3] == names[:1] and (np.diff(start[:3]) == length[:2]).all()
     if len(start) > 1 and start[1] < length[1] and start[1] <= length[0] and not in_turn:
         rest = round(length[1] - start[1])
-        score = later(score, rest)
+        beats = rest / score.ticks_per_beat
+        message = f"The first bar is an upbeat and starts with {beats:g} beats of rest."
+        score, names = later(score, rest).remark(Remark(message)), names[1:]
         meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))
-        remarks.append(_upbeat(rest / score.ticks_per_beat))
-    return score.replace(meters=meters).remark(*remarks)
-
-
-def _remarks_on_other_bars(names: list[str]) -> list[str]:
-    """Return remarks on the bars that are split."""
-    remarks = []
-    for name in dict.fromkeys(names):
-        numerator, denominator = map(int, name.split("/"))
-        parts = made_of(numerator, denominator)
-        if parts != (name,):
-            message = f"Bars of {name} are written as bars of {listed(parts)}."
-            remarks.append(Remark(message, "metre"))
-    return remarks
+    return score.replace(meters=meters), list(dict.fromkeys(names))
 
 
 def without_rest_in_front(score: Score) -> Score:
@@ -370,6 +336,13 @@ def without_rest_in_front(score: Score) -> Score:
     return score.remark(f"{count} left out at the start.")
 
 
+def with_tempo(score: Score) -> Score:
+    """Return the score with the usual tempo if it has none."""
+    if len(score.tempos):
+        return score
+    return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
+
+
 def _with_beats(score: Score) -> Score:
     if has_beats(score):
         return score
@@ -379,43 +352,15 @@ def _with_beats(score: Score) -> Score:
         "The notes do not lie on the file's beats, as in a recording; "
         f"the beats are estimated: about {tempo:.0f} a minute."
     )
-    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message, "beats"))
+    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message))
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return the start of each meter and the length of its bars, in ticks, and its name."""
     usable = usable_signatures(score.meters)
     at, numerator, denominator = (np.array(column) for column in zip(*usable, strict=True))
-    last = np.append(np.diff(at) > 0, True)
     length = numerator * 4 * score.ticks_per_beat / denominator
-    names = [f"{n}/{d}" for (_, n, d), keep in zip(usable, last, strict=True) if keep]
-    return at[last], length[last], names
-
-
-def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list[str]:
-    meters = list(dict.fromkeys(names))
-    remarks = []
-    if len(meters) > 1 and kept < notes:
-        shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
-        message = (
-            f"The meter changes ({shown}); everything is written in 4/4, "
-            f"and {kept} of {notes} notes keep their bar lines."
-        )
-        remarks.append(Remark(message, "metre"))
-    elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
-        message = (
-            f"The meter is {meters[0]}; it is written in 4/4, "
-            "so the bar lines differ from those of the file."
-        )
-        remarks.append(Remark(message, "metre"))
-    if rest_beats:
-        remarks.append(_upbeat(rest_beats))
-    return remarks
-
-
-def _upbeat(rest_beats: float) -> str:
-    message = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
-    return Remark(message, "upbeat")
+    return at, length, [f"{n}/{d}" for _, n, d in usable]
 
 
 def later(score: Score, ticks: int) -> Score:

@@ -111,15 +111,12 @@ def bar_count(score: Score) -> int:
 
 
 def usable_signatures(meters: Meters) -> list[tuple[int, int, int]]:
-    """Return (tick, numerator, denominator) of each valid time signature, with 4/4 before the first one."""
+    """Return (tick, numerator, denominator) of the valid time signatures, one per tick, with 4/4 before the first."""
     rows = zip(*(column.tolist() for column in meters.columns), strict=True)
-    rows = sorted(
-        rows, key=lambda row: row[0]
-    )  # stable: of two on the same tick, the last one wins
-    usable = [(at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
-    if not usable or usable[0][0] > 0:
-        usable.insert(0, (0, *METRES[FOUR_FOUR]))
-    return usable
+    usable = {at: (at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256}
+    if min(usable, default=1) > 0:
+        usable[0] = (0, *METRES[FOUR_FOUR])
+    return sorted(usable.values())
 
 
 def _sections(meters: Meters, ticks_per_beat: int) -> list[tuple[int, int | None, int, int]]:

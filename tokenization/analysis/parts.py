@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tokenization.score import Notes, Score
-from tokenization.wording import listed
+from tokenization.score import Notes, Score, Track
+from tokenization.wording import Remark, listed
 
 
 def note_counts(score: Score) -> list[int]:
@@ -21,9 +21,24 @@ def note_counts(score: Score) -> list[int]:
     return np.bincount(score.notes.track, minlength=len(score.tracks)).tolist()
 
 
-def sources_of(score: Score, tracks: Iterable[int]) -> tuple[int, ...]:
-    """Return the tracks of the file from which some tracks were made."""
-    return tuple(source for index in tracks for source in score.tracks[index].sources)
+def regrouped(score: Score, groups: Sequence[tuple[Track, Sequence[int]]]) -> Score:
+    """Return a score without pedals, with a track for each group of its tracks; the others are left out."""
+    number = np.full(len(score.tracks), -1)
+    tracks = []
+    for index, (track, members) in enumerate(groups):
+        number[[*members]] = index
+        sources = tuple(source for member in members for source in score.tracks[member].sources)
+        tracks.append(replace(track, sources=sources))
+    notes = score.notes.replace(track=number[score.notes.track])
+    return score.replace(notes=notes[notes.track >= 0].sorted(), tracks=tuple(tracks))
+
+
+def remarks_on_others(score: Score, chosen: Iterable[int]) -> list[str]:
+    """Return a remark on the tracks with notes that are not among the chosen ones, if there are any."""
+    kept = {*chosen}
+    others = [i for i, notes in enumerate(note_counts(score)) if notes and i not in kept]
+    names = listed([label(score, index) for index in others])
+    return [Remark(f"Left out: {names}.")] if others else []
 
 
 def label(score: Score, index: int) -> str:
@@ -61,7 +76,7 @@ DRUM_NAME = re.compile(
 )
 FAMILY_PROGRAMS = 8  # programs per instrument family of General MIDI
 BASS_PROGRAMS = range(32, 40)
-EFFECT_PROGRAMS = range(120, 128)  # birds, helicopters
+EFFECT_PROGRAMS = range(115, 128)  # woodblocks, birds: pitches select sounds
 LOW_PITCH = 52  # E3; the median pitch of a bass is at most this
 
 
@@ -113,50 +128,36 @@ def _monophony(notes: Notes, ticks_per_beat: int) -> float:
     return 1 - float(np.count_nonzero(together | overlap)) / len(notes)
 
 
-def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the drum parts and how they were recognised: by channel, else by name."""
-    if flagged := [part for part in parts if part.is_drum]:
-        return flagged, "on the drum channel"
-    if named := [part for part in parts if DRUM_NAME.search(part.label)]:
-        return named, "by name"
-    return [], ""
+def find_drums(parts: Sequence[Part]) -> list[Part]:
+    """Return the drum parts: those on the drum channel, or else those with the name of drums."""
+    flagged = [part for part in parts if part.is_drum]
+    return flagged or [part for part in parts if DRUM_NAME.search(part.label)]
 
 
-def find_bass(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the most probable bass, if any, and how it was recognised."""
+def find_bass(parts: Sequence[Part]) -> list[Part]:
+    """Return the most probable bass, if any."""
     candidates = melodic(parts)
     lowest = min((part.median_pitch for part in candidates), default=0.0)
-    signs = [_signs_of_bass(part, lowest) for part in candidates]
-    points = [sum(weight for weight, _ in found) for found in signs]
-    if max(points, default=0) < 4:
-        return [], ""
-    best = max(range(len(candidates)), key=lambda i: (points[i], -candidates[i].median_pitch))
-    return [candidates[best]], ", ".join(reason for _, reason in signs[best])
+    points = {
+        index: 3 * (part.program in BASS_PROGRAMS)
+        + 3 * (BASS_NAME.search(part.label) is not None)
+        + 2 * (part.median_pitch == lowest)
+        + (part.median_pitch <= LOW_PITCH)
+        + (part.monophony >= 0.6)
+        for index, part in enumerate(candidates)
+    }
+    if max(points.values(), default=0) < 4:
+        return []
+    best = max(points, key=lambda index: (points[index], -candidates[index].median_pitch))
+    return [candidates[best]]
 
 
-def _signs_of_bass(part: Part, lowest_pitch: float) -> list[tuple[int, str]]:
-    signs = (
-        (part.program in BASS_PROGRAMS, 3, "a bass instrument"),
-        (BASS_NAME.search(part.label) is not None, 3, "by name"),
-        (part.median_pitch == lowest_pitch, 2, "the lowest"),
-        (part.median_pitch <= LOW_PITCH, 1, "low"),
-        (part.monophony >= 0.6, 1, "one note at a time"),
-    )
-    return [(weight, reason) for holds, weight, reason in signs if holds]
-
-
-def find_other(parts: Sequence[Part]) -> tuple[list[Part], str]:
+def find_other(parts: Sequence[Part]) -> list[Part]:
     """Return the busiest part, if any, that is neither percussion nor a sound effect."""
-    busiest = sorted(melodic(parts), key=lambda part: -part.notes)
-    return busiest[:1], "the busiest of the rest" if len(busiest) > 1 else "the only one left"
+    return sorted(melodic(parts), key=lambda part: -part.notes)[:1]
 
 
 def melodic(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts that are neither percussion nor sound effects."""
-    return [
-        part
-        for part in parts
-        if not part.is_drum
-        and part.program not in EFFECT_PROGRAMS
-        and not DRUM_NAME.search(part.label)
-    ]
+    """Return the parts that are neither percussion nor sound effects; a name of drums counts if others are left."""
+    found = [p for p in parts if not p.is_drum and p.program not in EFFECT_PROGRAMS]
+    return [part for part in found if not DRUM_NAME.search(part.label)] or found

@@ -170,7 +170,6 @@ class Goals(Language):
         ends: bool = False,
         chords: Sequence[Sequence[str]] | None = None,
         plan: Plan | None = None,
-        longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
         """Return the grammar for a continuation, with a script for the new bars if there are chords, a plan or an end.
 

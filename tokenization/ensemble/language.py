@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, on_own_bars, without_rest_in_front
+from tokenization.analysis.beats import on_own_bars, with_tempo, without_rest_in_front
 from tokenization.analysis.chords import CHORDS, named, with_chords
 from tokenization.analysis.metres import bar_count, bar_lines
-from tokenization.analysis.parts import chosen_tracks, find_drums, label, note_counts, parts_of
+from tokenization.analysis.parts import (
+    chosen_tracks,
+    find_drums,
+    note_counts,
+    parts_of,
+    regrouped,
+    remarks_on_others,
+)
 from tokenization.ensemble.goals import Goals, names_of
-from tokenization.ensemble.grammar import EnsembleGrammar
-from tokenization.ensemble.layouts import key_of, plain, plan_of, with_plan, with_style_and_key
-from tokenization.ensemble.plans import Plans
+from tokenization.ensemble.layouts import (
+    Plans,
+    key_of,
+    plain,
+    plan_of,
+    with_plan,
+    with_style_and_key,
+)
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -56,13 +69,12 @@ from tokenization.language import Encoded
 from tokenization.score import (
     Marker,
     Score,
-    Tempos,
     Track,
     cut_at_next_strike,
     steps_of,
     sustained,
 )
-from tokenization.wording import Remark, listed
+from tokenization.wording import Remark
 
 # For prompts without dynamics: the velocities of notes on a bar line, a beat, an eighth, and elsewhere.
 ACCENTS = (92, 84, 76, 70)
@@ -77,57 +89,43 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
     wanted = range(len(score.tracks)) if tracks is None else tracks
-    score = sustained(_with_tracks(score, chosen_tracks(score, wanted)))
-    score = without_rest_in_front(on_own_bars(score))
-    return _with_chords(_with_tempo(_without_dynamics(score)))
+    chosen = chosen_tracks(score, wanted)
+    score = without_rest_in_front(on_own_bars(_with_parts(sustained(score), chosen)))
+    return _with_chords(with_tempo(_without_dynamics(score)))
 
 
-def _with_tracks(score: Score, chosen: list[int]) -> Score:
+def _with_parts(score: Score, chosen: list[int]) -> Score:
     """Return the score with the chosen tracks only, and all drums merged into one track."""
-    drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
-    drums &= {*chosen}
-    kept, remarks = _that_fit(score, chosen, drums)
-    target: dict[int, int] = {}
-    tracks: list[Track] = []
-    drum_kit = None
-    for index in kept:
-        if index in drums and drum_kit is not None:
-            target[index] = drum_kit
-            kit = tracks[drum_kit]
-            tracks[drum_kit] = replace(kit, sources=kit.sources + score.tracks[index].sources)
-            continue
-        if index in drums:
-            drum_kit = len(tracks)
-        target[index] = len(tracks)
-        track = score.tracks[index]
-        program = 0 if index in drums else track.program
-        tracks.append(Track(track.name, program, index in drums, track.sources))
-    if sum(index in drums for index in kept) > 1:
-        remarks.append(Remark("The drums of several tracks are one part.", "tracks"))
-    number = np.full(len(score.tracks), -1)
-    number[list(target)] = list(target.values())
-    notes, pedals = score.notes, score.pedals
-    notes = notes.replace(track=number[notes.track])[number[notes.track] >= 0]
-    pedals = pedals.replace(track=number[pedals.track])[number[pedals.track] >= 0]
-    return score.replace(notes=notes.sorted(), pedals=pedals, tracks=tuple(tracks)).remark(*remarks)
+    drums = {index for part in find_drums(parts_of(score)) for index in part.tracks}
+    kept = _that_fit(score, chosen, drums)
+    kit = [index for index in kept if index in drums]
+    groups = [
+        (Track(score.tracks[index].name, 0, True), kit)
+        if index in kit
+        else (score.tracks[index], [index])
+        for index in kept
+        if index not in kit[1:]
+    ]
+    remarks = remarks_on_others(score, kept)
+    if len(kit) > 1:
+        remarks.append(Remark("The drums of several tracks are one part."))
+    return regrouped(score, groups).remark(*remarks)
 
 
-def _that_fit(score: Score, chosen: list[int], drums: set[int]) -> tuple[list[int], list[Remark]]:
-    """Return the chosen tracks that fit into the limits, preferring busy ones, and a remark on the others."""
-    counts, voices = note_counts(score), dict[int, int]()
-    room = MOST_TRACKS - bool(drums)
+def _that_fit(score: Score, chosen: list[int], drums: set[int]) -> list[int]:
+    """Return the chosen tracks that fit into the limits, preferring busy ones."""
+    counts, voices = note_counts(score), Counter[int]()
+    room = MOST_TRACKS - bool(drums.intersection(chosen))
     kept = []
     for index in sorted(chosen, key=lambda index: -counts[index]):
         instrument = int(INSTRUMENT_OF[score.tracks[index].program])
         if index in drums:
             kept.append(index)
-        elif room and voices.get(instrument, 0) < MOST_VOICES:
+        elif room and voices[instrument] < MOST_VOICES:
             kept.append(index)
             room -= 1
-            voices[instrument] = voices.get(instrument, 0) + 1
-    left_out = [label(score, index) for index in chosen if index not in kept]
-    remarks = [Remark(f"Left out: {listed(left_out)}.", "tracks")] if left_out else []
-    return sorted(kept), remarks
+            voices[instrument] += 1
+    return sorted(kept)
 
 
 def _without_dynamics(score: Score) -> Score:
@@ -147,12 +145,6 @@ def _accented(score: Score) -> Score:
     conditions = [place == 0, place % beat == 0, 2 * place % beat == 0]
     velocity = np.select(conditions, ACCENTS[:3], ACCENTS[3])
     return score.replace(notes=score.notes.replace(velocity=velocity))
-
-
-def _with_tempo(score: Score) -> Score:
-    if len(score.tempos):
-        return score
-    return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
 
 
 def _with_chords(score: Score) -> Score:
@@ -190,7 +182,6 @@ class Ensemble(Goals, Plans):
     draws_by_kind = True
     parts = (*PART_NAMES, *FAMILIES)
     abilities = ("continue", "end", "rewrite", "accompany", "chords", "plan")
-    rules = EnsembleGrammar
     arrange = staticmethod(arrange)
     details: ClassVar = {
         "steps_per_beat": STEPS_PER_BEAT,

@@ -57,7 +57,7 @@ from tokenization.ensemble.tokens import (
     velocity_of,
 )
 from tokenization.language import Block
-from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
+from tokenization.score import Marker, Notes, Score, Tempos, Track, notes_in_steps, steps_of
 
 MOST_BARS = 1 << 16  # even an empty bar costs a token; no music that we know of is as long
 NO_TEMPO = -1
@@ -157,14 +157,8 @@ def _notes(score: Score, flat: bool) -> tuple[np.ndarray, dict[str, int]]:
     known = ~is_drum[notes.track] | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
     if not known.any():
         raise ValueError("the score has no notes that the language can represent")
-    notes = notes[known]
-    onset = steps_of(notes.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
-    if onset.min() < 0:
-        raise ValueError(
-            "the first note is before the first bar; move the score to start at tick 0"
-        )
-    steps = np.maximum(steps_of(notes.duration_ticks, score.ticks_per_beat, STEPS_PER_BEAT), 1)
-    merged = notes.replace(onset_ticks=onset, duration_ticks=steps).merged()
+    notes = notes_in_steps(score, STEPS_PER_BEAT, STEPS_PER_BEAT)[known]
+    merged = notes.merged()
     onset, steps, drum = merged.onset_ticks, merged.duration_ticks, is_drum[merged.track]
     room = merged.next_strike_ticks - onset
     length = np.minimum(nearest_length(steps), longest_within(room))
@@ -197,14 +191,17 @@ def spell(sheet: Sheet) -> np.ndarray:
     tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
     head = [BEGIN, *tempo, *([FLAT] if sheet.flat else [])]
     header = np.concatenate([head, declared(sheet.parts)]).astype(np.int64)
-    bar_width = 1 + (np.diff(sheet.bars.metre, prepend=FOUR_FOUR) != 0)  # (bars,)
     new_part = (np.diff(sheet.bar, prepend=-1) != 0) | (np.diff(sheet.part, prepend=-1) != 0)
     voice = voices_of(sheet.parts)[sheet.part] if len(sheet.parts) else sheet.part
     pitched = sheet.instrument < PITCHED
     loud = (sheet.instrument != HARMONY) & (not sheet.flat)
     start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
-    # The tokens of each event in order, each with the condition under which it is written.
-    columns = (
+    metre = sheet.bars.metre
+    bars = (
+        (np.ones(len(metre), dtype=bool), np.full(len(metre), BAR)),
+        (np.diff(metre, prepend=FOUR_FOUR) != 0, METRE.start + metre),
+    )
+    events = (
         (new_part, PART.start + sheet.instrument),
         (new_part & (voice > 1), VOICE.start + voice - 2),
         (new_part | _changes(sheet.onset), AT.start + sheet.onset - start),
@@ -212,24 +209,15 @@ def spell(sheet: Sheet) -> np.ndarray:
         (loud & (new_part | _changes(sheet.loudness)), LOUDNESS.start + sheet.loudness),
         (np.ones(len(sheet.bar), dtype=bool), _value_start(sheet.instrument) + sheet.value),
     )
-    written = np.stack([column[0] for column in columns], 1)  # (E, 6)
-    width = written.sum(1)
-    bars_before = np.cumsum(bar_width)[sheet.bar] if len(sheet.bar) else sheet.bar
-    event_at = len(header) + bars_before + np.cumsum(width) - width
-    events_before = np.bincount(sheet.bar, width, len(bar_width)).cumsum().astype(np.int64)
-    bar_at = len(header) + np.cumsum(bar_width) - bar_width
-    bar_at[1:] += events_before[:-1]
-
-    total = len(header) + int(bar_width.sum() + width.sum()) + 1
-    ids = np.full(total, END, dtype=np.int64)
-    ids[: len(header)] = header
-    ids[bar_at] = BAR
-    changes = np.flatnonzero(bar_width == 2)
-    ids[bar_at[changes] + 1] = METRE.start + sheet.bars.metre[changes]
-    place = event_at[:, None] + written.cumsum(1) - 1
-    values = np.stack([column[1] for column in columns], 1)
-    ids[place[written]] = values[written]
-    return ids
+    # A row of tokens for each bar and for each event, with the mask of those that are written.
+    rows = np.zeros((2, len(metre) + len(sheet.bar), len(bars) + len(events)), dtype=np.int64)
+    for column, of_bars in enumerate(bars):
+        rows[:, : len(metre), column] = of_bars
+    for column, of_events in enumerate(events, len(bars)):
+        rows[:, len(metre) :, column] = of_events
+    order = np.argsort(np.append(np.arange(len(metre)), sheet.bar), kind="stable")
+    written, values = rows[:, order]
+    return np.concatenate([header, values[written > 0], [END]])
 
 
 def declared(parts: np.ndarray) -> np.ndarray:

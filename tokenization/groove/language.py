@@ -29,9 +29,9 @@ from tokenization.analysis.parts import (
     melodic,
     note_counts,
     parts_of,
-    sources_of,
+    regrouped,
+    remarks_on_others,
 )
-from tokenization.groove.grammar import GrooveGrammar, SpellingGrammar
 from tokenization.groove.spelling import (
     BAR_TICKS,
     BASS,
@@ -39,6 +39,7 @@ from tokenization.groove.spelling import (
     DRUMS,
     END,
     KEYS,
+    LONGEST_TICKS,
     MOST_UNISONS,
     OTHER,
     PARTS,
@@ -48,11 +49,11 @@ from tokenization.groove.spelling import (
     TIME_SHIFT,
     TRACKS,
     VOCABULARY,
+    GrooveGrammar,
     Reading,
     earlier_equals,
-    events_of,
     notes_of_keys,
-    spell_events,
+    spelled,
 )
 from tokenization.language import Encoded, Language
 from tokenization.score import Notes, Score, Tempos, Track, steps_of, sustained
@@ -171,14 +172,18 @@ FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order
 NO_TRIO = "a trio needs a bass, drums or another part, but the score has only sound effects"
 
 
-def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None = None) -> Score:
+def arrange(score: Score, tracks: Mapping[str, Choice] | None = None) -> Score:
     """Arrange a score as bass, drums and one other part in 4/4, with remarks on the choice of tracks.
 
-    `tracks` are the tracks of the three parts, by index or name: one or several per part, or None for silence. As a
-    mapping from bass, drums and other, it can leave some open, which are then found automatically.
+    `tracks` are those of bass, drums and other, by index or name: one or several per part, or None for silence. Parts
+    that it does not mention are found automatically.
     """
     aligned = _on_grid(score)
-    roles, remarks = _roles(aligned, _given(aligned, tracks))
+    roles = _roles(aligned, _given(aligned, tracks or {}))
+    remarks = remarks_on_others(aligned, [index for chosen in roles.values() for index in chosen])
+    for role, name in enumerate(TRACKS):
+        played_by = listed([label(aligned, index) for index in roles[role]])
+        remarks.append(f"{name}: {played_by}." if played_by else Remark(f"{name}: silent."))
     trio = _trio(aligned.remark(*remarks), roles)
     if not len(trio.notes):
         raise ValueError(
@@ -192,7 +197,7 @@ def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
 def trios(score: Score) -> list[Score]:
     """Return bass and drums with each of the other parts in turn, as training examples."""
     aligned = without_rest_in_front(_on_grid(score))
-    roles, _ = _roles(aligned, {})
+    roles = _roles(aligned, {})
     taken = {*roles[BASS], *roles[DRUMS]}
     others = [p.tracks for p in melodic(parts_of(aligned)) if not taken.intersection(p.tracks)]
     if not (taken or others):
@@ -206,19 +211,8 @@ def _on_grid(score: Score) -> Score:
     return on_four_four(sustained(score))
 
 
-def _given(
-    score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
-) -> dict[int, list[int]]:
+def _given(score: Score, tracks: Mapping[str, Choice]) -> dict[int, list[int]]:
     """Return the tracks of each role that the user has chosen."""
-    if tracks is None:
-        return {}
-    if not isinstance(tracks, Mapping):
-        if isinstance(tracks, str) or len(tracks) != len(TRACKS):
-            raise ValueError(
-                f"a trio needs three tracks, for {listed(PARTS)}, each an index, a name or None, "
-                f"but got {tracks!r}"
-            )
-        tracks = dict(zip(PARTS, tracks, strict=True))
     if unknown := [name for name in tracks if name not in PARTS]:
         raise ValueError(f"a trio has the parts {listed(PARTS)}, but not {listed(unknown)}")
     given = {PARTS.index(name): _tracks(score, choice) for name, choice in tracks.items()}
@@ -238,56 +232,32 @@ def _tracks(score: Score, choice: Choice) -> list[int]:
     return sorted({index for name in wanted for index in find_tracks(score, name)})
 
 
-def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[int]], list[str]]:
-    """Return the tracks of each role, and remarks on the choice and on tracks that are left out."""
+def _roles(score: Score, given: dict[int, list[int]]) -> dict[int, list[int]]:
+    """Return the tracks of each role: the given ones, or those of the parts that are found."""
     taken = {index for tracks in given.values() for index in tracks}
     parts = [part for part in parts_of(score) if not taken.intersection(part.tracks)]
-    roles, reasons = dict(given), dict.fromkeys(given, "as chosen")
+    roles = dict(given)
     for role, find in FIND.items():
         if role not in given:
-            found, reasons[role] = find(parts)
+            found = find(parts)
             roles[role] = [index for part in found for index in part.tracks]
             parts = [part for part in parts if part not in found]
-    remarks = [_sentence(score, role, roles[role], reasons[role]) for role in (BASS, DRUMS, OTHER)]
-    cast = {index for tracks in roles.values() for index in tracks}
-    left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
-    if left_out:
-        message = f"Left out: {listed([label(score, index) for index in left_out])}."
-        remarks.append(Remark(message, "tracks"))
-    return roles, remarks
-
-
-def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
-    if not tracks:
-        reason = "as chosen" if found_by == "as chosen" else "none was found"
-        return Remark(f"{TRACKS[role]}: silent ({reason}).", "tracks")
-    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
+    return roles
 
 
 def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
     """Return the score of the three roles, each with the program of its busiest track."""
-    role_of = np.full(len(score.tracks), -1)
-    programs = list(DEFAULT_BAND.programs)
     counts = note_counts(score)
-    for role, tracks in roles.items():
-        role_of[tracks] = role
+    groups = []
+    for role, name in enumerate(TRACKS):
+        tracks, program = roles.get(role, []), DEFAULT_BAND.programs[role]
         if tracks:
             busiest = score.tracks[max(tracks, key=lambda index: counts[index])]
             # Programs of the drum channel are not instruments of other channels.
             if busiest.is_drum == (role == DRUMS):
-                programs[role] = busiest.program
-    role = role_of[score.notes.track]
-    notes = score.notes.replace(track=role)[role >= 0]
-    return score.replace(
-        notes=notes.sorted(),
-        tracks=tuple(
-            Track(name, programs[index], index == DRUMS, sources_of(score, roles.get(index, ())))
-            for index, name in enumerate(TRACKS)
-        ),
-    )
-
-
-RARE = 1e-4  # fraction of notes that `longest` ignores as outliers
+                program = busiest.program
+        groups.append((Track(name, program, role == DRUMS), tracks))
+    return regrouped(score, groups)
 
 
 class Groove(Language):
@@ -298,7 +268,6 @@ class Groove(Language):
     begin = BEGIN
     end = END
     onset_steps = TICKS_PER_BEAT
-    rules = SpellingGrammar
     arrange = staticmethod(arrange)
     details: ClassVar = {
         "tracks": [*TRACKS],
@@ -326,7 +295,7 @@ class Groove(Language):
 
     def spell(self, notes: Notes) -> np.ndarray:
         """Convert notes on the grid to tokens: (T,) uint16."""
-        return np.append(spell_events(events_of(notes)), END).astype(np.uint16)
+        return np.append(spelled(notes), END).astype(np.uint16)
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
         """Complete a prefix: end all notes with the last bar, sort simultaneous events, and append `end`.
@@ -344,27 +313,21 @@ class Groove(Language):
         prompt: Sequence[int] | np.ndarray = (),
         *,
         prompt_bars: int = 0,
-        longest_ticks: Sequence[int] | None = None,
         **asked: Any,
     ) -> GrooveGrammar:
         """Return the grammar for continuing a prompt, with simultaneous events in any order (see `close`)."""
-        start_ticks = prompt_bars * BAR_TICKS
-        return GrooveGrammar(
-            prompt_tokens=len(prompt), start_ticks=start_ticks, longest_ticks=longest_ticks
+        longest = [*LONGEST_TICKS]
+        notes = (
+            self.notes(self.close(np.asarray(prompt), prompt_bars))
+            if prompt_bars
+            else Notes.empty()
         )
-
-    def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
-        """Return the longest duration of each track in some pieces in ticks, ignoring one note in 10,000.
-
-        A track without notes gets the longest duration of the other tracks.
-        """
-        found = Notes.concatenate([self.notes(ids) for ids in pieces])
-        by_track = [found.duration_ticks[found.track == track] for track in range(len(TRACKS))]
-        longest = [
-            int(np.percentile(ticks, 100 * (1 - RARE), method="higher")) if len(ticks) else 0
-            for ticks in by_track
-        ]
-        return [ticks or max(longest) for ticks in longest]
+        for track in np.unique(notes.track).tolist():
+            own = int(notes.duration_ticks[notes.track == track].max())
+            longest[track] = min(longest[track], max(own, TICKS_PER_BEAT))
+        return GrooveGrammar(
+            prompt_tokens=len(prompt), start_ticks=prompt_bars * BAR_TICKS, longest_ticks=longest
+        )
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the offset of each bar: that of the first token to reach its bar line.
@@ -383,14 +346,6 @@ class Groove(Language):
         onset = reading.time_ticks[reading.event_places[reading.is_on]]
         reached = max(int(reading.time_ticks[-1]), int(onset.max(initial=-1)) + 1)
         return max(-(-reached // BAR_TICKS), 1)
-
-    def kinds(self) -> np.ndarray:
-        """Return the kind of each token, (V,); note-ons and note-offs have one kind per track."""
-        kinds = super().kinds()
-        for block in (self.vocabulary["note_on"], self.vocabulary["note_off"]):
-            tracks = np.arange(len(block)) // PITCHES
-            kinds[block.start : block.stop] = kinds.max() + 1 + tracks
-        return kinds
 
     def clock(self) -> dict[str, Any]:
         """Return how time shifts move time: by whole beats, then to a tick of the beat."""

@@ -1,32 +1,33 @@
 """Write new music into the MIDI file that it continues, changes or accompanies, and keep everything else in the file.
 
-New notes use the file's ticks, and the tracks and channels of the parts that they continue; if a model read several
-tracks of one instrument as one part, its notes are divided among them by pitch. A part that is not in the file gets its
-own track and channel, but a file of type 0 keeps one track. Notes up to half a grid step before the first new bar count
-as notes of that bar, as they do for the model.
+New notes use the file's ticks, and the tracks and channels of the parts that they continue. A part that is not in
+the file gets its own track and channel, but a file of type 0 keeps one track. Notes up to half a grid step before the
+first new bar count as notes of that bar, as they do for the model.
 
-In a continuation, the first tick of the new music is the seam. Every event before it is kept byte for byte. At the seam
-sounding notes end, pedals are released, and pitch bends and faded volumes are reset; the tempo, programs and all other
-controllers stay in force. Time signatures follow the new bars.
+In a continuation, the first tick of the new music is the seam. Every event before it is kept. At the seam sounding
+notes end, pedals are released, and pitch bends and faded volumes are reset; tempo, programs and all other controllers
+stay in force. Time signatures follow the new bars.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import named, text_of
-from tokenization.edit import Edit, NotKept, interpolate, new_bars
-from tokenization.midi.chunks import (
+from tokenization.edit import Edit, NotKept, new_bars
+from tokenization.midi.reading import (
     DRUM_CHANNEL,
     END,
     LAST_TICK,
     MARKER,
     METER,
+    PITCHED_CHANNELS,
+    SUSTAIN,
     TRACK_NAME,
     DamagedTrack,
     Event,
@@ -36,15 +37,13 @@ from tokenization.midi.chunks import (
     encode_vlq,
     event_bytes,
     notes_of,
+    read_midi,
     set_up_programs,
     split_chunks,
     text_events,
     track_chunk,
 )
-from tokenization.midi.reading import SUSTAIN, read_midi
 from tokenization.score import Notes, Score, Track
-
-# Track chunks whose events can be added and removed; all other bytes are kept.
 
 # The order within a tick: note ends, kept events and changes, note starts.
 BEFORE, AMID, AFTER = range(3)
@@ -69,20 +68,13 @@ class Chunk:
         """Return the changed body; with a seam, without the original events from there on."""
         if seam is None and not (self.removed or self.added):
             return self.body
-        events = self.events if seam is None else [e for e in self.events if e[0] < seam]
-        kept = [e for e in events if e[1] != END]
-        # The bytes before the first change are copied, including running status.
-        ticks = [event[0] for event in kept]
-        new = min((event[0] for event in self.added), default=LAST_TICK + 1)
-        unchanged = min([bisect_left(ticks, new), *self.removed - {None}])  # type: ignore[type-var]
-        after = self.events[unchanged][3] if unchanged < len(self.events) else len(self.body)
-        pieces, tick = [self.body[:after]], ticks[unchanged - 1] if unchanged else 0
-        rest = [
-            (e[0], AMID, event_bytes(e[1], e[2]))
-            for number, e in enumerate(kept)
-            if number >= unchanged and number not in self.removed
+        kept = [
+            (event[0], AMID, event_bytes(event[1], event[2]))
+            for number, event in enumerate(self.events)
+            if event[1] != END and number not in self.removed and (seam is None or event[0] < seam)
         ]
-        for at, _, event in sorted(rest + self.added, key=lambda event: event[:2]):
+        pieces, tick = [], 0
+        for at, _, event in sorted(kept + self.added, key=lambda event: event[:2]):
             pieces.append(encode_vlq(at - tick) + event)
             tick = at
         end = max(tick, self.events[-1][0]) if seam is None and self.events else tick
@@ -106,7 +98,8 @@ def _chunk_of(body: bytes) -> Chunk:
 PEDALS = (SUSTAIN, 66, 69)  # 66: sostenuto, 69: hold
 LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a channel at or below a quarter of its maximum loudness has faded out
-CENTRE = (0, 64)  # of the pitch bend
+RESET = 121  # the controller that resets all others
+BEND, CENTRE = 0xE0, b"\x00\x40"  # the pitch bend
 
 
 class KeptMidi:
@@ -127,15 +120,9 @@ class KeptMidi:
         """Find the notes, and the chunk, channel and program of each track of the file's score."""
         # By channel, controllers and pitch bends in order of time: tick, chunk, status, data.
         self._controls: dict[int, list[tuple[int, int, int, bytes]]] = defaultdict(list)
-        # By chunk and channel, program changes: tick, program.
-        self._programs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        self._first_with: dict[int, int] = {}  # by status, the first chunk with such an event
         for number, chunk in enumerate(self.chunks):
             for tick, status, data, _ in chunk.events:
-                self._first_with.setdefault(status, number)
-                if 0xC0 <= status < 0xD0:
-                    self._programs[number, status & 15].append((tick, data[0]))
-                elif status & 0xF0 in (0xB0, 0xE0) and status < 0xF0:
+                if status & 0xF0 in (0xB0, 0xE0) and status < 0xF0:
                     self._controls[status & 15].append((tick, number, status, data))
         for controls in self._controls.values():
             controls.sort(key=lambda control: control[:2])  # stable within a chunk
@@ -183,7 +170,7 @@ class KeptMidi:
     def _first_tick(self, bar_line: int) -> int:
         """Return the file's tick from which notes count as notes after a bar line: half a grid step before it."""
         half = bar_line / self.heard.ticks_per_beat - 1 / (2 * self.edit.onset_steps)
-        return int(np.ceil(interpolate(half, *self.heard.file_times.columns) - 1e-6))
+        return int(np.ceil(interpolate(np.array(half), *self.heard.file_times.columns) - 1e-6))
 
     # Removals.
 
@@ -210,29 +197,25 @@ class KeptMidi:
 
     def _reset(self, channel: int, seam: int) -> None:
         """At the seam, release the pedals of a channel and restore its pitch and its volume if it has faded."""
-        values: dict[int, tuple[int, int]] = {}  # by controller: value, chunk
+        state: dict[int, tuple[bytes, int]] = {}  # by controller, or BEND: last event, chunk
         loudest: dict[int, int] = {}
-        bend, bend_chunk = CENTRE, 0
         for tick, number, status, data in self._controls[channel]:
             if tick >= seam:
                 break
-            if status & 0xF0 == 0xE0:
-                bend, bend_chunk = (data[0], data[1]), number
-            elif data[0] == 121:  # reset all controllers
-                values, bend = {c: v for c, v in values.items() if c == LOUDNESS[0]}, CENTRE
+            control = BEND if status & 0xF0 == BEND else data[0]
+            if control == RESET:
+                state = {c: last for c, last in state.items() if c == LOUDNESS[0]}
             else:
-                values[data[0]] = data[1], number
-                loudest[data[0]] = max(loudest.get(data[0], 0), data[1])
-        changes = [(c, 0, values[c][1]) for c in PEDALS if c in values and values[c][0] >= 64]
-        changes += [
-            (c, loudest[c], values[c][1])
-            for c in LOUDNESS
-            if c in values and values[c][0] <= loudest[c] // FADED < loudest[c]
-        ]
-        for controller, value, number in changes:
-            self.chunks[number].add(seam, BEFORE, 0xB0 | channel, (controller, value))
-        if bend != CENTRE:
-            self.chunks[bend_chunk].add(seam, BEFORE, 0xE0 | channel, CENTRE)
+                state[control] = data, number
+                loudest[control] = max(loudest.get(control, 0), data[1])
+        for control, (data, number) in state.items():
+            add, loud = self.chunks[number].add, loudest[control]
+            if control == BEND and data != CENTRE:
+                add(seam, BEFORE, BEND | channel, CENTRE)
+            if control in PEDALS and data[1] >= 64:
+                add(seam, BEFORE, 0xB0 | channel, (control, 0))
+            if control in LOUDNESS and data[1] <= loud // FADED < loud:
+                add(seam, BEFORE, 0xB0 | channel, (control, loud))
 
     # Additions.
 
@@ -241,9 +224,9 @@ class KeptMidi:
         meters, seam = self.read.meters, self._seam
         row = max(0, int(np.searchsorted(meters.onset_ticks, seam, side="left")) - 1)
         since, top, low = (int(column[row]) for column in meters.columns)
-        bar = 4 * self.read.ticks_per_beat * top / low
-        elapsed = ((seam - since + 1) % bar - 1) / bar  # a seam one tick early is on the bar line
-        for new in new_bars(score, self.edit.start, (top, low), max(elapsed, 0)):
+        bars_since = (seam - since) * low / (4 * self.read.ticks_per_beat * top)
+        on_bar_line = abs(bars_since - round(bars_since)) < 0.01
+        for new in new_bars(score, self.edit.start, (top, low), on_bar_line=on_bar_line):
             if new.shows_time:
                 data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
                 self._add_meta(new.start, METER, data)
@@ -253,68 +236,41 @@ class KeptMidi:
                     self._add_meta(marker.onset_ticks, MARKER, text_of(marker).encode())
 
     def _add_meta(self, ticks: int, status: int, data: bytes) -> None:
-        chunk = self.chunks[self._first_with.get(status, 0)]
-        chunk.add(int(self.edit.tick_of(ticks)), AMID, status, data)
+        self.chunks[0].add(int(self.edit.tick_of(ticks)), AMID, status, data)
 
     def _write_notes(self, score: Score) -> None:
         before = self._seam if self.edit.is_continuation else LAST_TICK
-        # The pitches of tracks whose program is still in force, and of the others.
-        current, changed = {}, {}
-        for source, key in enumerate(self.keys):
-            pitches = current if self._is_in_force(key, before) else changed
-            pitches[source] = np.array([n.pitch for n in self.of_key[key] if n.tick < before])
+        pitches = {
+            source: np.array([note.pitch for note in self.of_key[key] if note.tick < before])
+            for source, key in enumerate(self.keys)
+        }
         sources = dict(enumerate(self.read.tracks))
-        for track, source, notes in self.edit.assign(score, sources, current, changed):
+        for track, source, notes in self.edit.assign(score, sources, pitches):
             target = self._new_target(track) if source is None else self.keys[source][:2]
             self._write_to(*target, notes)
 
-    def _is_in_force(self, key: Key, before: int) -> bool:
-        """Return whether the last program of a chunk's channel before a tick is that of the key."""
-        number, channel, program = key
-        last = [found for tick, found in self._programs[number, channel] if tick < before]
-        return not last or last[-1] == program
-
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
-        channel = self._free_channel(track)
-        known = self._channels(with_notes=True)
+        own = {note.key.channel for note in self.notes}
+        new = {
+            event[0] & 15 for chunk in self.chunks for *_, event in chunk.added if event[0] < 0xF0
+        }
+        free = {*PITCHED_CHANNELS} - own - new
+        if not (track.is_drum or free):
+            raise NotKept("it has no free channel for a new part")
+        channel = DRUM_CHANNEL if track.is_drum else min(free)
         number, at = 0, self._seam if self.edit.is_continuation else 0
         if not self.is_type_0:
             number, at = len(self.chunks), 0
             self._between.insert(number, b"")
             self.chunks.append(Chunk(b"", []))
             self.chunks[number].add(0, BEFORE, TRACK_NAME, track.name.encode())
-        if channel != DRUM_CHANNEL or channel not in known:
+        if channel not in own:
             self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
         return number, channel
 
-    def _channels(self, *, with_notes: bool) -> set[int]:
-        stop = 0xA0 if with_notes else 0xF0
-        own = {e[1] & 15 for chunk in self.chunks for e in chunk.events if 0x80 <= e[1] < stop}
-        new = {e[0] & 15 for chunk in self.chunks for _, _, e in chunk.added if e[0] < 0xF0}
-        return own | new
-
-    def _free_channel(self, track: Track) -> int:
-        if track.is_drum:
-            return DRUM_CHANNEL
-        for used in (self._channels(with_notes=False), self._channels(with_notes=True)):
-            free = [channel for channel in range(16) if channel not in {*used, DRUM_CHANNEL}]
-            if free:
-                return free[0]
-        raise NotKept("it has no free channel for a new part")
-
     def _write_to(self, number: int, channel: int, notes: Notes) -> None:
         """Add notes to a chunk; new and kept notes of one key end each other where they start."""
-        kept: dict[int, list[Note]] = defaultdict(list)
-        starts: dict[int, list[int]] = defaultdict(list)
-        for note in () if self.edit.is_continuation else self.notes:
-            is_removed = note.on in self.chunks[note.key.chunk].removed
-            if note.key.channel == channel and not is_removed:
-                starts[note.pitch].append(note.tick)
-                if note.key.chunk == number and note.off is not None:
-                    kept[note.pitch].append(note)
-        for ticks in starts.values():
-            ticks.sort()
         # The rest that completes an upbeat is before the start of the file.
         onsets, ends = (
             np.maximum(self.edit.tick_of(ticks), 0)
@@ -323,20 +279,24 @@ class KeptMidi:
         if len(ends) and ends.max() > LAST_TICK:
             raise NotKept("the new music would end after the last tick of a MIDI file")
         chunk = self.chunks[number]
+        kept = defaultdict[int, list[Note]](list)  # by pitch
+        for note in () if self.edit.is_continuation else self.notes:
+            if note.key[:2] == (number, channel) and note.on not in chunk.removed:
+                kept[note.pitch].append(note)
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
-        for on, end, pitch, velocity in rows.tolist():
-            following = starts[pitch][bisect_right(starts[pitch], on) :][:1]
-            end = min([max(end, on + 1), *following])
-            # The notes of a key start and end in the same order.
-            first = bisect_right(kept[pitch], on, key=lambda note: note.end)
-            last = bisect_left(kept[pitch], on, key=lambda note: note.tick)
-            for note in kept[pitch][first:last]:
-                if note.off not in chunk.removed:
+        for on, end, pitch, velocity in rows[np.argsort(onsets, kind="stable")].tolist():
+            later = [note.tick for note in kept[pitch] if note.tick > on]
+            for note in kept[pitch]:
+                if (
+                    note.tick < on < note.end
+                    and note.off is not None
+                    and note.off not in chunk.removed
+                ):
                     chunk.removed.add(note.off)
                     _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
                     chunk.add(on, BEFORE, status, data)
             chunk.add(on, AFTER, 0x90 | channel, (pitch, velocity))
-            chunk.add(end, BEFORE, 0x80 | channel, (pitch, 64))
+            chunk.add(min([max(end, on + 1), *later]), BEFORE, 0x80 | channel, (pitch, 64))
 
     def _encoded(self, seam: int | None, texts: Iterable[str]) -> bytes:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""

@@ -12,11 +12,11 @@ from typing import TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
-from tokenization.score import Columns, Meters, Score, Tempos
+from tokenization.score import Columns, Meters, Score, Tempos, excerpt
 from tokenization.wording import Remark
 
 
-class MidiError(ValueError):
+class MusicFileError(ValueError):
     """A music file cannot be read; the message is one sentence that names the file."""
 
 
@@ -34,11 +34,11 @@ class Limits:
     signs: int = 300_000  # markers in MIDI; tempos and chords in notation, with repeats unfolded
 
     def check(self, name: str, quantity: str, found: float) -> None:
-        """Raise MidiError if a file has more of a quantity than is allowed."""
+        """Raise MusicFileError if a file has more of a quantity than is allowed."""
         allowed = getattr(self, quantity)
         if found > allowed:
             unit, factor = ("minutes", 60) if quantity == "seconds" else (quantity, 1)
-            raise MidiError(
+            raise MusicFileError(
                 f"{name} has {found / factor:,.0f} {unit}, but at most {allowed / factor:,.0f} "
                 f"can be read: give a part of it"
             )
@@ -66,7 +66,7 @@ def read_source(source: bytes | str | Path, limits: Limits, name: str | None) ->
     name = "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
     data = _bytes_of(Path(source), limits, name) if is_path else source
     if len(data) > limits.bytes:
-        raise MidiError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
+        raise MusicFileError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
     return name, data
 
 
@@ -75,12 +75,12 @@ def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check its name and folder")
     if not path.is_file():
-        raise MidiError(f"{name} is a folder or a device: give a MIDI file")
+        raise MusicFileError(f"{name} is a folder or a device: give a music file")
     try:
         with path.open("rb") as file:
             return file.read(limits.bytes + 1)
     except OSError as error:
-        raise MidiError(f"{name} cannot be read: {error.strerror}") from error
+        raise MusicFileError(f"{name} cannot be read: {error.strerror}") from error
 
 
 Changes = TypeVar("Changes", bound=Columns)
@@ -100,26 +100,12 @@ def complete_within(score: Score, limits: Limits, name: str) -> Score:
     limits.check(name, "tracks", len(score.tracks))
     limits.check(name, "beats", score.end_ticks / score.ticks_per_beat)
     notes = score.notes.replace(duration_ticks=np.maximum(score.notes.duration_ticks, 1)).sorted()
-    score = _without_far_events(score.replace(notes=notes), limits.beats)
+    # Events after the last beat that is allowed are dropped, and pedals released there.
+    score = excerpt(score.replace(notes=notes), 0, int(limits.beats * score.ticks_per_beat))
     score = _with_meters(_with_tempos(score))
     seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
     limits.check(name, "seconds", float(seconds))
     return score
-
-
-def _without_far_events(score: Score, beats: float) -> Score:
-    """Drop events other than notes after a beat, and release pedals there."""
-    last = int(beats * score.ticks_per_beat)
-    tempos, meters, pedals = score.tempos, score.meters, score.pedals
-    pedals = pedals[pedals.onset_ticks < last]
-    return score.replace(
-        tempos=tempos[tempos.onset_ticks <= last],
-        meters=meters[meters.onset_ticks <= last],
-        pedals=pedals.replace(
-            duration_ticks=np.minimum(pedals.duration_ticks, last - pedals.onset_ticks)
-        ),
-        markers=tuple(marker for marker in score.markers if marker.onset_ticks <= last),
-    )
 
 
 def _with_tempos(score: Score) -> Score:
@@ -147,7 +133,7 @@ def _with_meters(score: Score) -> Score:
     message = "No time signature is given: 4/4 was assumed."
     if len(meters):
         message = "The first time signature comes late: 4/4 was assumed before it."
-    return score.remark(Remark(message, "metre")).replace(
+    return score.remark(Remark(message)).replace(
         meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
     )
 

@@ -1,33 +1,270 @@
-"""Read any MIDI file, given as a path or bytes, to a score with remarks on what was repaired or assumed."""
+"""Read any MIDI file, given as a path or bytes, to a score with remarks on what was repaired or assumed.
+
+A file is split into chunks, even if their stated lengths are wrong, and chunks into events and notes. A chunk is a
+four-letter type, a four-byte big-endian length and a body (Standard MIDI Files 1.0).
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from tokenization.analysis.chords import marker_in
-from tokenization.midi.chunks import (
-    DRUM_CHANNEL,
-    MARKER,
-    METER,
-    PITCHED_CHANNELS,
-    TEMPO,
-    TRACK_NAME,
-    DamagedTrack,
-    Event,
-    Key,
-    Note,
-    all_events,
-    decode_text,
-    notes_of,
-    set_up_programs,
-    split_chunks,
-)
-from tokenization.midi.limits import GENEROUS, Limits, MidiError, complete_within, read_source
+from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
+
+ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
+
+HEADER = b"MThd"
+TRACK = b"MTrk"
+END_OF_TRACK = b"\xff\x2f\x00"
+MOST_CHUNKS = 4096
+LEADING_BYTES = 4096  # how far into a file the header may start, after a wrapper
+
+
+@dataclass(frozen=True, kw_only=True)
+class MidiChunks:
+    """The header's fields and the bodies of the tracks, unchanged."""
+
+    kind: int  # 0: one track, 1: simultaneous tracks
+    ticks_per_beat: int
+    bodies: tuple[bytes, ...]
+    between: tuple[bytes, ...]  # the bytes before, between and after the tracks
+    is_damaged: bool  # a track has a wrong length
+
+
+def split_chunks(data: bytes, name: str) -> MidiChunks:
+    """Split a MIDI file into its header fields and tracks; raises MusicFileError if it is not one."""
+    header = data.find(HEADER, 0, LEADING_BYTES)
+    if header < 0:
+        raise MusicFileError(
+            f"{name} is not a MIDI file: it has {len(data)} bytes but no MIDI header"
+        )
+    data = data[header:]
+    header_bytes, kind, division = (
+        int.from_bytes(data[start:stop], "big") for start, stop in ((4, 8), (8, 10), (12, 14))
+    )
+    bodies, between, is_damaged = _tracks(data, 8 + header_bytes)
+    if not bodies:
+        raise MusicFileError(f"{name} has a MIDI header but no tracks after it: export it again")
+    if len(bodies) > MOST_CHUNKS:
+        raise MusicFileError(f"{name} has more than {MOST_CHUNKS:,} tracks: merge or remove some")
+    if not 0 < division < 0x8000:
+        raise MusicFileError(f"{name} counts time in seconds, not in beats: export it with beats")
+    if kind == 2 and len(bodies) > 1:
+        raise MusicFileError(f"{name} is a sequence of pieces (MIDI type 2): export it as type 1")
+    return MidiChunks(
+        kind=kind,
+        ticks_per_beat=division,
+        bodies=tuple(bodies),
+        between=tuple(between),
+        is_damaged=is_damaged,
+    )
+
+
+def _tracks(data: bytes, position: int) -> tuple[list[bytes], list[bytes], bool]:
+    """Return the track bodies, the bytes between the tracks, and whether a track has a wrong length."""
+    bodies: list[bytes] = []
+    between: list[bytes] = []
+    last, is_damaged = 0, False
+    position = _next_track(data, position if data.startswith(TRACK, position) else 8)
+    while position < len(data) and len(bodies) <= MOST_CHUNKS:
+        start = position + 8
+        stop = start + int.from_bytes(data[position + 4 : start], "big")
+        ends_track = data.startswith(END_OF_TRACK, stop - len(END_OF_TRACK))
+        if stop > len(data) or not (
+            stop == len(data) or ends_track or data.startswith(TRACK, stop)
+        ):
+            stop, is_damaged = _next_track(data, start), True
+        between.append(data[last:position])
+        bodies.append(data[start:stop])
+        last, position = stop, _next_track(data, stop)
+    return bodies, [*between, data[last:]], is_damaged
+
+
+def _next_track(data: bytes, position: int) -> int:
+    found = data.find(TRACK, position)
+    return found if found >= 0 else len(data)
+
+
+# The events of a track, and the notes that they form.
+
+LAST_TICK = (1 << 28) - 2
+TEXT, TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF01, 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
+DRUM_CHANNEL = 9
+PITCHED_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
+SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}
+
+# Tick, status (0xFF00 + type for a meta event), data, and the position of its first byte in the body.
+Event = tuple[int, int, bytes, int]
+
+
+class Key(NamedTuple):
+    """The origin in the file of a track of its score."""
+
+    chunk: int
+    channel: int
+    program: int
+
+
+class DamagedTrack(Exception):
+    """The bytes of a track are invalid or truncated."""
+
+
+@dataclass(slots=True)
+class Note:
+    """A note of a chunk, with the indices and ticks of its start and end events; `off` is None without an end event."""
+
+    key: Key
+    pitch: int
+    on: int
+    off: int | None
+    tick: int
+    end: int
+
+
+def notes_of(
+    chunk: int,
+    events: Sequence[Event],
+    programs: Mapping[int, int],
+    cut: Collection[tuple[int, int]] = (),
+) -> list[Note]:
+    """Return the notes of a chunk; notes of one channel and pitch end first-in first-out.
+
+    Notes on the channels and pitches in `cut` end where they start again.
+    """
+    program = dict(programs)
+    notes: list[Note] = []
+    sounding: dict[tuple[int, int], deque[Note]] = defaultdict(deque)
+    for number, (tick, status, data, _) in enumerate(events):
+        kind, channel = status & 0xF0, status & 15
+        if status >= 0xF0 or kind not in (0x80, 0x90, 0xC0):
+            continue
+        if kind == 0xC0:
+            program[channel] = data[0]
+            continue
+        earlier = sounding[channel, data[0]]
+        if kind == 0x90 and data[1]:
+            if earlier and (channel, data[0]) in cut:
+                earlier.popleft().end = tick
+            key = Key(chunk, channel, program.get(channel, 0))
+            notes.append(Note(key, data[0], number, None, tick, LAST_TICK))
+            earlier.append(notes[-1])
+        elif earlier:
+            note = earlier.popleft()
+            note.off, note.end = number, tick
+    return notes
+
+
+def set_up_programs(chunks: Iterable[Sequence[Event]]) -> dict[int, int]:
+    """Return initial programs by channel, from tracks without notes, whose programs apply to all tracks."""
+    programs: dict[int, int] = {}
+    for events in chunks:
+        if not any(0x90 <= event[1] < 0xA0 for event in events):
+            for _, status, data, _ in events:
+                if 0xC0 <= status < 0xD0:
+                    programs.setdefault(status & 15, data[0])
+    return programs
+
+
+def all_events(body: bytes) -> Iterator[Event]:
+    """Yield the events of a track; raises DamagedTrack at the first invalid byte."""
+    position = tick = running = 0
+    while position < len(body):
+        first = position
+        delta = body[position]
+        if delta < 128:
+            position += 1
+        else:
+            delta, position = _decode_vlq(body, position)
+        tick += delta
+        status = body[position] if position < len(body) else 0
+        if status >= 0x80:
+            position += 1
+        else:
+            status = running
+        if not status or tick > LAST_TICK:
+            raise DamagedTrack
+        if status < 0xF0:
+            running = status
+            stop = position + (1 if 0xC0 <= status < 0xE0 else 2)
+        elif status in (0xF0, 0xF7):
+            length, position = _decode_vlq(body, position)
+            stop = position + length
+        elif status == 0xFF:
+            length, start = _decode_vlq(body, position + 1)
+            status, position, stop = 0xFF00 | body[position], start, start + length
+        else:
+            stop = position + SYSTEM_DATA_BYTES.get(status, 0)
+        if stop > len(body):
+            raise DamagedTrack
+        yield tick, status, body[position:stop], first
+        if status == END:
+            return
+        position = stop
+
+
+def _decode_vlq(body: bytes, position: int) -> tuple[int, int]:
+    """Decode a variable-length quantity of at most four bytes; return it and the position after it."""
+    value = 0
+    for place in range(position, min(position + 4, len(body))):
+        byte = body[place]
+        value = value << 7 | byte & 127
+        if byte < 128:
+            return value, place + 1
+    raise DamagedTrack
+
+
+def encode_vlq(value: int) -> bytes:
+    """Encode a number of up to 28 bits as a variable-length quantity."""
+    if value < 128:
+        return bytes((value,))
+    digits = [value & 127]
+    while value := value >> 7:
+        digits.append(value & 127 | 128)
+    return bytes(reversed(digits))
+
+
+def event_bytes(status: int, data: bytes | Sequence[int]) -> bytes:
+    """Encode an event without its time; a status above 0xFF is 0xFF00 + the type of a meta event."""
+    data = bytes(data)
+    if status > 0xFF:
+        return status.to_bytes(2, "big") + encode_vlq(len(data)) + data
+    return bytes((status,)) + (encode_vlq(len(data)) if status >= 0xF0 else b"") + data
+
+
+def text_events(texts: Iterable[str]) -> bytes:
+    """Encode texts as text events at tick 0."""
+    return b"".join(b"\0" + event_bytes(TEXT, text.encode(errors="replace")) for text in texts)
+
+
+def track_chunk(body: bytes) -> bytes:
+    """Wrap the body of a track in a chunk."""
+    return TRACK + len(body).to_bytes(4, "big") + body
+
+
+def decode_text(data: bytes) -> str:
+    """Decode the text of an event, whose encoding is not stated: UTF-8, Shift-JIS or Latin-1.
+
+    Latin-1 text is often valid Shift-JIS too, so the latter is chosen only if most letters are kana or kanji.
+    """
+    with suppress(UnicodeDecodeError):
+        return data.decode("utf-8")
+    with suppress(UnicodeDecodeError):
+        text = data.decode("cp932")
+        japanese = sum("\u3040" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" for c in text)
+        if 2 * japanese > sum(c.isalpha() for c in text):
+            return text
+    return data.decode("latin-1")
+
+
+# The score of a file.
 
 SUSTAIN, DOWN = 64, 64  # the controller, and the smallest value at which the pedal is down
 MICROSECONDS_PER_MINUTE = 60e6
@@ -41,7 +278,7 @@ DAMAGED = "The file is damaged; it was read as far as possible."
 def read_midi(
     source: bytes | str | Path, *, limits: Limits = GENEROUS, name: str | None = None
 ) -> Score:
-    """Read a MIDI file, given as a path or bytes; raises MidiError, which calls the file `name`.
+    """Read a MIDI file, given as a path or bytes; raises MusicFileError, which calls the file `name`.
 
     The score has one track per chunk, channel and program, notes in canonical order that last at least a tick, and a
     tempo and a meter from tick 0 on.
@@ -53,7 +290,7 @@ def read_midi(
     score = _score([chunk for chunk, _ in events], found.ticks_per_beat, limits, name)
     if not len(score.notes):
         advice = "export it again, it is damaged" if is_damaged else "choose a file with music"
-        raise MidiError(f"{name} holds no notes that can be read: {advice}")
+        raise MusicFileError(f"{name} holds no notes that can be read: {advice}")
     score = complete_within(score, limits, name)
     return score.remark(*[DAMAGED] * is_damaged)
 

@@ -15,20 +15,17 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.analysis.chords import text_of
-from tokenization.midi.chunks import (
+from tokenization.midi.reading import (
     HEADER,
-    LAST_TICK,
     PITCHED_CHANNELS,
     split_chunks,
     text_events,
     track_chunk,
 )
-from tokenization.midi.limits import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.score import Score, Track, merged_spans
 
 COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions
 USUAL_TICKS_PER_BEAT = 480
-FINEST_TICKS_PER_BEAT = 0x7FFF
 
 
 def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
@@ -37,7 +34,12 @@ def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
     A low resolution is multiplied; tracks without notes are left out.
     """
     score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
-    _check(score)
+    if not len(score.notes):
+        raise ValueError("there are no notes to write: a MIDI file needs at least one")
+    if min(score.notes.duration_ticks.min(), score.notes.velocity.min()) < 1:
+        raise ValueError(
+            "notes of a MIDI file need a length of 1 tick and a velocity of 1 at least"
+        )
     used = np.unique(score.notes.track).tolist()
     tracks = [_conductor_track(score, texts)]
     for index, channel in zip(used, _channels([score.tracks[i] for i in used]), strict=True):
@@ -54,35 +56,6 @@ def written_ticks_per_beat(ticks_per_beat: int) -> int:
     """Return the resolution at which a score is written: its own, or a multiple if that is low."""
     coarse = ticks_per_beat < COARSE_TICKS_PER_BEAT
     return ticks_per_beat * (USUAL_TICKS_PER_BEAT // ticks_per_beat) if coarse else ticks_per_beat
-
-
-def _check(score: Score) -> None:
-    """Raise ValueError if a score contains values that MIDI cannot represent."""
-    if not len(score.notes):
-        raise ValueError("there are no notes to write: a MIDI file needs at least one")
-    notes, meters = score.notes, score.meters
-    with np.errstate(divide="ignore"):
-        beat_microseconds = 60e6 / score.tempos.beats_per_minute
-    spans = (
-        ("ticks per beat", score.ticks_per_beat, 1, FINEST_TICKS_PER_BEAT),
-        ("onsets", notes.onset_ticks, 0, LAST_TICK),
-        ("note ends", notes.end_ticks, 0, LAST_TICK),
-        ("note lengths", notes.duration_ticks, 1, LAST_TICK),
-        ("pitches", notes.pitch, 0, 127),
-        ("velocities", notes.velocity, 1, 127),
-        ("programs", [track.program for track in score.tracks], 0, 127),
-        ("microseconds per beat", beat_microseconds, 1, LONGEST_BEAT_MICROSECONDS),
-        ("beats per bar", meters.numerator, 1, 255),
-    )
-    for what, values, lowest, highest in spans:
-        wrong = [v for v in np.atleast_1d(values).tolist() if not lowest <= v <= highest]
-        if wrong:
-            raise ValueError(
-                f"a MIDI file can have {what} of {lowest} to {highest}, but the score has {wrong[0]:g}"
-            )
-    if not np.isin(meters.denominator, DENOMINATORS).all():
-        found = sorted(set(meters.denominator.tolist()))
-        raise ValueError(f"MIDI has time signatures over powers of two up to 64, not {found}")
 
 
 def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:

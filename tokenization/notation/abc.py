@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
-from tokenization.midi.limits import Limits, MidiError
+from tokenization.midi.limits import Limits, MusicFileError
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -368,7 +368,6 @@ class VoiceReader:
 _TUNE = re.compile(r"^X:", re.MULTILINE)
 _FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
 _PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
-_DRUMS = re.compile(r"%%MIDI\s+channel\s+10\s*$")
 _NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
 _VOICE_FIELDS = "MLQK"  # header fields that apply to all voices
 _LONGEST_LINE = 20_000
@@ -390,15 +389,15 @@ def tunes_of(data: bytes) -> tuple[str, list[str]]:
 
 
 def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
-    """Read a tune of a file, counted from 0, by default the first; raises MidiError."""
+    """Read a tune of a file, counted from 0, by default the first; raises MusicFileError."""
     head, tunes = tunes_of(data)
     wanted = tune or 0
     if not 0 <= wanted < len(tunes):
-        raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
+        raise MusicFileError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
     reader = _TuneReader(limits, name)
     for line in f"{head}\n{tunes[wanted]}".split("\n"):
         if len(line) > _LONGEST_LINE:
-            raise MidiError(f"{name} has a line of {len(line):,} characters, unlike any tune")
+            raise MusicFileError(f"{name} has a line of {len(line):,} characters, unlike any tune")
         reader.take(line.strip())
     written = reader.close()
     if len(tunes) > 1 and tune is None:
@@ -446,8 +445,6 @@ class _TuneReader:
         target = self if self._voice is None else self._voice
         if program := _PROGRAM.match(line):
             target.track = replace(target.track, program=min(127, int(program[1])))
-        if _DRUMS.match(line):
-            target.track = replace(target.track, is_drum=True)
 
     def _field(self, name: str, text: str) -> None:
         if name == "V":
@@ -457,7 +454,9 @@ class _TuneReader:
         elif name not in _VOICE_FIELDS:
             return
         elif self._in_header and len(self._header) >= _MOST_FIELDS:
-            raise MidiError(f"{self._written.name} has a header of more than {_MOST_FIELDS} fields")
+            raise MusicFileError(
+                f"{self._written.name} has a header of more than {_MOST_FIELDS} fields"
+            )
         elif self._in_header:
             self._header.append((name, text))
             for voice in self._voices.values():  # declared above this field

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.midi.limits import Limits, MidiError, complete_within
+from tokenization.midi.limits import Limits, MusicFileError, complete_within
 from tokenization.score import FileTimes, Marker, Meters, Notes, Score, Tempos, Track
 
 TICKS_PER_BEAT = 10080  # 2⁵·3²·5·7: tuplets of 3, 5, 7 and 9 last whole numbers of ticks
@@ -84,7 +84,7 @@ class WrittenScore:
     counts: Counter[str] = field(default_factory=Counter)
 
     def count(self, quantity: str, more: int) -> None:
-        """Add to the count of a quantity; raises MidiError if it exceeds its limit."""
+        """Add to the count of a quantity; raises MusicFileError if it exceeds its limit."""
         self.counts[quantity] += more
         self.limits.check(self.name, quantity, self.counts[quantity])
 
@@ -262,12 +262,12 @@ class BarLayout(NamedTuple):
 
 
 def bar_layout(written: WrittenScore) -> BarLayout:
-    """Unfold the repeats and place the bars; raises MidiError if the score is too long or has no notes."""
+    """Unfold the repeats and place the bars; raises MusicFileError if the score is too long or has no notes."""
     limits, name = written.limits, written.name
     try:
         order = play_order(written.bars, limits.beats)
     except TooLong as error:
-        raise MidiError(f"{name} has {error}: give a part of it") from None
+        raise MusicFileError(f"{name} has {error}: give a part of it") from None
     # Each bar in the parts that have it.
     parts = [
         [part.bars[bar] for part in written.parts if bar < len(part.bars)]
@@ -279,8 +279,8 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     limits.check(name, "signs", sum(signs[bar] for bar in order))
     if not sum(sizes):
         if any(bar.chords for bar in written.bars):
-            raise MidiError(f"{name} holds chords but no notes: add a melody to them")
-        raise MidiError(f"{name} holds no notes: choose a file with music in it")
+            raise MusicFileError(f"{name} holds chords but no notes: add a melody to them")
+        raise MusicFileError(f"{name} holds no notes: choose a file with music in it")
     times = _times(written)
     lengths = [_length(bars, time) for bars, time in zip(parts, times, strict=True)]
     starts, metres = place_bars([lengths[i] for i in order], [times[i] for i in order])
@@ -289,7 +289,7 @@ def bar_layout(written: WrittenScore) -> BarLayout:
 
 
 def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
-    """Return the played score; raises MidiError if it is too long or has no notes.
+    """Return the played score; raises MusicFileError if it is too long or has no notes.
 
     Its `file_times` are in ticks of TICKS_PER_BEAT. `layout` saves computing `bar_layout` again.
     """

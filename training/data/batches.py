@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,13 +77,6 @@ class Batches(Dataset[np.ndarray]):
         """Pickle only the arguments; the worker process opens the data set itself."""
         constructor = partial(Batches, process=self.process, processes=self.processes)
         return constructor, (self.config, self.seed)
-
-    @cached_property
-    def longest_ticks(self) -> list[int] | None:
-        """The longest note durations in 1,000 to 2,000 of the training rows; they limit generated notes."""
-        rows = self.shards.rows("train")
-        sample = rows[:: max(1, len(rows) // 1000)]
-        return self._language.longest(self.shards.ids(int(r)) for r in sample)
 
     def steps(self, steps: int | None, epochs: float | None) -> int:
         """Return the number of steps of a run whose length is given in steps or epochs."""

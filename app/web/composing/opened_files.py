@@ -30,7 +30,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.formats import kind_of, midi, musicxml, read_file
 from tokenization.language import Language
 from tokenization.language import language as language_of
-from tokenization.midi.limits import UPLOAD, MidiError
+from tokenization.midi.limits import UPLOAD, MusicFileError
 from tokenization.notation.musicxml.reading import xml_of
 from tokenization.records import from_json
 from tokenization.score import Score
@@ -75,7 +75,7 @@ class FileReader:
             return files_of(take, language)
         try:
             return self.apart(client, "it", _files, take, language.name)
-        except MidiError:
+        except MusicFileError:
             plain = files_of(replace(take, edit=None), language)
             said = "Written from the notes alone, not into your file: that takes too long."
             return {**plain, "notKept": said}
@@ -147,10 +147,8 @@ def title_of(name: str) -> str:
 
 def notices(piece: Piece) -> list[str]:
     """Return notices on what was changed or left out, to be shown above the roll."""
-    remarks = [remark for remark in piece.remarks if isinstance(remark, Remark)]
-    return [
-        remark for remark in remarks if remark.about
-    ]  # others are details for the fold below the roll
+    # Plain strings are details, which are shown in the fold below the roll.
+    return [remark for remark in piece.remarks if isinstance(remark, Remark)]
 
 
 def likeness(reference: Score, output: Score) -> list[dict[str, Any]]:
@@ -194,8 +192,8 @@ class Readers:
         if isinstance(answer, Failed):
             if answer.is_fault:
                 raise RuntimeError(answer.reason)
-            raise MidiError(f"{name} cannot be read: {answer.reason}; give a part of it")
-        if isinstance(answer, MidiError):
+            raise MusicFileError(f"{name} cannot be read: {answer.reason}; give a part of it")
+        if isinstance(answer, MusicFileError):
             raise answer
         return answer
 
@@ -233,4 +231,4 @@ def _called(call: Call) -> Any:
     try:
         return function(*values)
     except ValueError as error:
-        return MidiError(str(error))
+        return MusicFileError(str(error))

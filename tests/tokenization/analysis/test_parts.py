@@ -26,7 +26,7 @@ def band(*tracks: tuple[Track, list]) -> Score:
 
 
 def labels(found) -> list[str]:
-    return [part.label for part in found[0]]
+    return [part.label for part in found]
 
 
 def test_tracks_with_the_same_name_and_family_form_one_part():
@@ -68,7 +68,7 @@ def test_drums_are_found(tracks, drums):
 )
 def test_a_bass_is_recognised_by_name_instrument_or_register(track, line):
     found = find_bass(parts_of(band((track, line), (Track("a", 4), CHORDS), (Track("b"), TUNE))))
-    assert [part.tracks for part in found[0]] == [(0,)]
+    assert [part.tracks for part in found] == [(0,)]
 
 
 @pytest.mark.parametrize("track", [Track("Piano"), Track("Bassoon", 70), Track("Bass Drum")])

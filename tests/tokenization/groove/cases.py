@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.tokenization import grammar_cases
-from tokenization.groove.grammar import SpellingGrammar
-from tokenization.groove.spelling import VOCABULARY
+from tokenization.groove.language import Groove
+from tokenization.groove.spelling import FAR_TICKS, VOCABULARY, GrooveGrammar
 from tokenization.score import Notes, Score, Tempos, Track
 
 TRIO = (Track("Bass", 33), Track("Drums", 0, True), Track("Other", 0))
@@ -63,7 +63,8 @@ def trios(draw) -> Score:
 
 def walk(seed: int, length: int) -> np.ndarray:
     ways_out = ("note_off", "time_shift", "note_on")
-    return grammar_cases.walk(SpellingGrammar(), VOCABULARY, seed, length, ways_out)
+    grammar = GrooveGrammar(prompt_tokens=FAR_TICKS)
+    return Groove().close(grammar_cases.walk(grammar, VOCABULARY, seed, length, ways_out))
 
 
 def slow_notes(score: Score) -> list[tuple[int, int, int, int]]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.midi.files import NOTE, remarks, rows
-from tokenization.midi.limits import UPLOAD, Limits, MidiError
+from tokenization.midi.limits import UPLOAD, Limits, MusicFileError
 from tokenization.midi.reading import read_midi
 from tokenization.score import Columns, Marker, Score
 
@@ -35,7 +35,7 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
     ],
 )
 def test_files_without_music_are_refused_in_a_sentence(data, sentence):
-    with pytest.raises(MidiError, match=sentence) as caught:
+    with pytest.raises(MusicFileError, match=sentence) as caught:
         read_midi(data, name="song\n.mid")
     message = str(caught.value)
     assert message.startswith("song?.mid ")
@@ -59,16 +59,16 @@ LONG = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
     ],
 )
 def test_errors_name_the_exceeded_limit(data, limits, sentence):
-    with pytest.raises(MidiError, match=sentence):
+    with pytest.raises(MusicFileError, match=sentence):
         read_midi(data, limits=limits)
 
 
 def test_errors_name_the_file(tmp_path: Path):
     path = tmp_path / "song.MID"
     path.write_bytes(b"no")
-    with pytest.raises(MidiError, match=r"^song\.MID is not a MIDI file"):
+    with pytest.raises(MusicFileError, match=r"^song\.MID is not a MIDI file"):
         read_midi(str(path))
-    with pytest.raises(MidiError, match="is a folder"):
+    with pytest.raises(MusicFileError, match="is a folder"):
         read_midi(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_midi(tmp_path / "none.mid")

@@ -139,10 +139,10 @@ def test_tracks_of_one_program_share_a_channel_if_there_are_too_few():
     ("score", "sentence"),
     [
         (score_of(Notes.empty()), "there are no notes to write"),
-        (score_of(MIDDLE_C.replace(velocity=[0])), "velocities of 1 to 127, but .* has 0"),
-        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "note lengths of 1 to"),
-        (score_of(meters=Meters([0], [4], [3])), "time signatures over powers of two"),
-        (score_of(tracks=(Track("", 128),)), "programs of 0 to 127"),
+        (score_of(MIDDLE_C.replace(velocity=[0])), "a velocity of 1 at least"),
+        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "a length of 1 tick"),
+        (score_of(meters=Meters([0], [4], [3])), "power of 2"),
+        (score_of(tracks=(Track("", 128),)), r"0\.\.127"),
     ],
 )
 def test_values_outside_the_range_of_midi_are_refused(score, sentence):

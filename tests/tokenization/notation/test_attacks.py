@@ -8,7 +8,7 @@ from musicgen.common.workers import Bounds, Failed, in_order
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import HARMONY, bars, compressed, score
 from tokenization.formats import musicxml, read_file
-from tokenization.midi.limits import UPLOAD, MidiError
+from tokenization.midi.limits import UPLOAD, MusicFileError
 
 SECONDS, MEMORY_BYTES = 2, 1 << 30  # SECURITY.md, first table
 TRIES = 3  # a busy machine can double the processor time
@@ -76,7 +76,7 @@ def outcome(attack: tuple[str, bytes]) -> str:
     name, data = attack
     try:
         score = read_file(data, limits=UPLOAD, name=name)
-    except MidiError as error:
+    except MusicFileError as error:
         return f"refused: {error}"
     return f"read; written in {len(musicxml(score)) >> 20} MB"
 

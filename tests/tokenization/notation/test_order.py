@@ -5,7 +5,7 @@ import pytest
 from tests.tokenization.notation.scores import HARMONY, bars, heard, note
 from tests.tokenization.notation.scores import score as score_of
 from tokenization.formats import read_file
-from tokenization.midi.limits import GENEROUS, MidiError
+from tokenization.midi.limits import GENEROUS, MusicFileError
 from tokenization.notation.abc import read_abc
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
 from tokenization.notation.written import (
@@ -186,5 +186,5 @@ REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
     ],
 )
 def test_scores_that_are_too_long_when_played_are_refused(data: bytes, what: str):
-    with pytest.raises(MidiError, match=what):
+    with pytest.raises(MusicFileError, match=what):
         read_file(data, name="a")

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from tests.tokenization.grammar_cases import quantised
 from tokenization.formats import musicxml, read_file
 from tokenization.language import Language
-from tokenization.midi.limits import UPLOAD, Limits, MidiError
+from tokenization.midi.limits import UPLOAD, Limits, MusicFileError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
@@ -30,7 +30,7 @@ def examine(data: bytes, suffix: str, languages: Sequence[Language]) -> str:
     """Return the outcome for a file of a format; raises if it is not one of those promised."""
     try:
         score = read_file(data, limits=UPLOAD, name="it", suffix=suffix)
-    except MidiError as error:
+    except MusicFileError as error:
         return f"refused: {_kind(error)}"
     read = _digest(score)
     if read not in _outcomes:

@@ -12,8 +12,7 @@ from tokenization.ensemble.spelling import Reading
 from tokenization.groove.language import Groove
 from tokenization.groove.spelling import BASS, DRUMS, OTHER
 from tokenization.prepared import Prepared
-from tokenization.remi.language import Remi
-from tokenization.remi.spelling import BAR, BEGIN, PITCH
+from tokenization.remi.language import BAR, BEGIN, PITCH, Remi
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
 from training.data.examples import cut_groove, cut_remi

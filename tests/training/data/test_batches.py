@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.training.makers import prepared_set
-from tokenization.groove.language import Groove
 from tokenization.prepared import Prepared
 from training.config import DataConfig
 from training.data.batches import Batches, load
@@ -61,17 +60,13 @@ def test_steps_are_given_or_computed_from_epochs(pianos: Path):
     assert (data.steps(7, None), data.steps(None, 3.0), data.steps(None, 0.1)) == (7, 6, 1)
 
 
-def test_validation_and_longest_notes_are_the_same_for_every_run(pianos: Path, grooves: Path):
+def test_validation_is_the_same_for_every_run(pianos: Path):
     prepared = Prepared.open(pianos)
     held_out = batches(pianos).validation(5, 20)
     np.testing.assert_array_equal(held_out, batches(pianos, seed=9, batch=2).validation(5, 20))
     assert held_out.shape == (2, 21)  # only 2 of the 5 requested exist
     beginnings = [prepared.ids(int(row))[:21].tolist() for row in prepared.rows("validation")]
     assert sorted(held_out.tolist()) == sorted(beginnings)
-    assert batches(pianos).longest_ticks is None
-    prepared = Prepared.open(grooves)
-    pieces = [prepared.ids(int(row)) for row in prepared.rows("train")]
-    assert batches(grooves).longest_ticks == Groove().longest(pieces)
 
 
 def test_set_without_validation_pieces_is_refused(tmp_path: Path):

@@ -76,7 +76,7 @@ class KeptMusicXml:
                 new._replace(
                     start=int(self._divisions(new.start)), stop=int(self._divisions(new.stop))
                 )
-                for new in new_bars(score, edit.start, layout.times[last], 0.0)
+                for new in new_bars(score, edit.start, layout.times[last], on_bar_line=True)
             ]
             first = stop = stop if self._has_repeats else last + 1
             end = layout.starts[kept - 1] + layout.lengths[last]
@@ -142,6 +142,8 @@ class KeptMusicXml:
                 added.append((track, notes))
             else:
                 by_part.setdefault(self._part_of(source), []).append(notes)
+        if added and self._has_repeats:
+            raise NotKept("it has repeats, but not all parts of the new music")
         for number, part in enumerate(self.parts):
             own = Notes.concatenate(by_part.get(number, []))
             writer = self._writer(number, own, stop)
@@ -237,14 +239,10 @@ class KeptMusicXml:
             bar = self._bar(number, self.layout.starts[number], shows_time=False)
             notes = [*writer.measure(number, bar)]
             begin, amid, end = [], [], []
-            placed = _placed_in(measure)
-            last_note = max(
-                (n for n, (e, _) in enumerate(placed) if e.tag in _POSITIONING), default=-1
-            )
-            for index, (element, at) in enumerate(placed):
+            for element, at in _placed_in(measure):
                 if element.tag in _POSITIONING or (element.tag == "harmony" and writer.symbols):
                     continue
-                if index > last_note >= 0:
+                if element.tag == "barline" and element.get("location") != "left":
                     end.append(element)
                 elif not at:
                     begin.append(element)
@@ -274,14 +272,9 @@ class KeptMusicXml:
         number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
         key = f"P{number}"
         write_entry(next(self.root.iterfind("part-list")), key, track, notes, number)
-        starts = self.layout.starts
-        if self._has_repeats:  # the written bars, shifted to end where the played music does
-            starts = [0, *accumulate(self.layout.lengths)][:-1]
-            shift = self.layout.starts[-1] - starts[-1]
-            starts = [start + shift for start in starts]
         times = [None, *self.layout.times]
         old = [
-            self._bar(bar, starts[bar], shows_time=times[bar] != times[bar + 1])
+            self._bar(bar, self.layout.starts[bar], shows_time=times[bar] != times[bar + 1])
             for bar in range(stop)
         ]
         writer = PartWriter(track, notes, key_of(self.read), key)
@@ -338,23 +331,16 @@ def _placed_in(measure: ET.Element) -> list[tuple[ET.Element, float]]:
 
 
 def _untie(measure: ET.Element) -> None:
-    """Remove the ties from a bar into the next one."""
-    tied: dict[tuple[str | None, ...], list[tuple[ET.Element, ET.Element]]] = {}
-    for note in measure.iterfind("note"):
-        pitch = tuple(note.findtext(f"pitch/{name}") for name in ("step", "alter", "octave"))
-        ties = [
-            (parent, tie)
-            for parent in (note, *note.iterfind("notations"))
-            for tie in parent
-            if tie.tag in ("tie", "tied")
-        ]
-        if any(tie.get("type") == "stop" for _, tie in ties):
-            tied.pop(pitch, None)
-        if starts := [(parent, tie) for parent, tie in ties if tie.get("type") == "start"]:
-            tied[pitch] = starts
-    for starts in tied.values():
-        for parent, tie in starts:
-            parent.remove(tie)
+    """Remove the ties from a bar into the next one: those that the last note of each pitch starts."""
+    last = {
+        tuple(note.findtext(f"pitch/{name}") for name in ("step", "alter", "octave")): note
+        for note in measure.iterfind("note")
+    }
+    for note in last.values():
+        for parent in (note, *note.iterfind("notations")):
+            for tie in [*parent.findall("tie"), *parent.findall("tied")]:
+                if tie.get("type") == "start":
+                    parent.remove(tie)
 
 
 def _number_bars(measures: Sequence[ET.Element], before: ET.Element) -> None:

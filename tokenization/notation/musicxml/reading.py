@@ -13,8 +13,8 @@ from dataclasses import replace
 from xml.parsers import expat
 
 from tokenization.analysis.chords import LETTERS
-from tokenization.midi.chunks import ZIP
-from tokenization.midi.limits import FASTEST_BEATS_PER_MINUTE, Limits, MidiError
+from tokenization.midi.limits import FASTEST_BEATS_PER_MINUTE, Limits, MusicFileError
+from tokenization.midi.reading import ZIP
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import chord_in
 from tokenization.notation.written import (
@@ -315,9 +315,8 @@ def _check_document_type(
         raise Unreadable("declares XML of its own (an internal DTD): save it without")
 
 
-# Compressed MusicXML (`.mxl`): a zip archive with a container file that names the score.
+# Compressed MusicXML (`.mxl`): a zip archive whose first XML file outside META-INF is the score.
 
-CONTAINER = "META-INF/container.xml"
 MOST_ENTRIES = 1000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # allowed by the MusicXML standard
 
@@ -329,26 +328,18 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
             names = archive.namelist()
             if len(names) > MOST_ENTRIES:
                 raise Unreadable(f"is an archive of {len(names):,} files, not one score")
-            return _read(archive, _score_name(archive, names), most_bytes)
+            scores = [
+                name
+                for name in names
+                if name.endswith((".xml", ".musicxml")) and not name.startswith("META-INF")
+            ]
+            if not scores:
+                raise Unreadable("is a zip archive without a score in it")
+            return _read(archive, scores[0], most_bytes)
     except Unreadable:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
         raise Unreadable("is a damaged zip archive or has a password: export it again") from None
-
-
-def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
-    """Return the name of the score in an archive: the first existing file that the container lists."""
-    found: list[str] = []
-    if CONTAINER in names:
-        container = tree_of(_read(archive, CONTAINER, 1 << 16), MOST_ENTRIES)
-        found = [rootfile.get("full-path", "") for rootfile in container.iter("rootfile")]
-    found += [
-        n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
-    ]
-    score = next((name for name in found if name in names), None)
-    if score is None:
-        raise Unreadable("is a zip archive without a score in it")
-    return score
 
 
 def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
@@ -403,7 +394,7 @@ MOST_EXPANSION = 16  # the largest unpacked size, in multiples of the largest fi
 
 
 def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
-    """Read MusicXML to a score with its repeats unfolded; raises MidiError.
+    """Read MusicXML to a score with its repeats unfolded; raises MusicFileError.
 
     With `staves`, each staff of a part becomes a track, such as the two hands of a piano.
     """
@@ -411,7 +402,7 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
         root = tree_of(xml_of(data, limits), limits.elements)
         written = written_of(root, limits, name, staves=staves)
     except Unreadable as error:
-        raise MidiError(f"{name} {error}") from None
+        raise MusicFileError(f"{name} {error}") from None
     return played(written)
 
 
@@ -423,7 +414,7 @@ def xml_of(data: bytes, limits: Limits) -> bytes:
 def written_of(
     root: ET.Element, limits: Limits, name: str, *, staves: bool = False
 ) -> WrittenScore:
-    """Return a score as written, with its repeats not yet unfolded; raises MidiError or Unreadable."""
+    """Return a score as written, with its repeats not yet unfolded; raises MusicFileError or Unreadable."""
     if root.tag != "score-partwise":
         raise Unreadable(
             f"is an XML document, but not a score in parts: it holds <{root.tag[:40]}>"
@@ -447,7 +438,7 @@ def written_of(
         for measure in part.iterfind("measure"):
             _read_measure(readers[key], measure, written)
     if not written.bars:
-        raise MidiError(f"{name} holds no MusicXML score: choose a file with music in it")
+        raise MusicFileError(f"{name} holds no MusicXML score: choose a file with music in it")
     spread_endings(written.bars)
     return written
 

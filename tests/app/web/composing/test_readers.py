@@ -10,7 +10,7 @@ import pytest
 from app.web.composing import opened_files as module
 from app.web.composing.opened_files import MOST_READERS, SPARED, Readers
 from musicgen.common.workers import Bounds
-from tokenization.midi.limits import MidiError
+from tokenization.midi.limits import MusicFileError
 
 SOMEBODY = "somebody"
 
@@ -64,7 +64,7 @@ def readers() -> Readers:
 def test_unreadable_files_give_one_sentence(function, said: str, monkeypatch):
     monkeypatch.setattr(module, "BOUNDS", Bounds(seconds=2, memory_bytes=1 << 30))
     readers = Readers()
-    with pytest.raises(MidiError, match=f"^{said}"):
+    with pytest.raises(MusicFileError, match=f"^{said}"):
         readers.ask(SOMEBODY, "“a.abc”", function)
     assert readers.ask(SOMEBODY, "“a.abc”", abs, -1) == 1
 
