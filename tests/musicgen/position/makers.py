@@ -24,9 +24,8 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "permuteformer": [{}, {"with_permutation": False}, {"time": "music"}],
     "lrpe": [
         {},
-        {"core": "fourier"},
         {"type": "orthogonal", "core": "identity"},
-        {"type": "permutation", "core": "odd_even"},
+        {"type": "permutation"},
         {"type": "mixed", "learned_core": True},
         {"time": "music"},
         {"type": "orthogonal", "time": "music"},

@@ -15,7 +15,6 @@ import musicgen.position
 from musicgen.position import POSITIONS, Shape
 from musicgen.position.base import PERIODS, MusicalFrequencies, horizon_decays, waves
 from musicgen.position.flt import Flt
-from musicgen.position.lrpe import odd_even
 from musicgen.position.permuteformer import PermutationPowers
 from musicgen.position.spe.sine import orthogonal_rows
 from tests.musicgen.position.makers import (
@@ -172,23 +171,13 @@ def test_lrpe_equals_its_definition_by_matrices(kind: str):
     torch.testing.assert_close(similarity, given[f"sim_{kind}"], rtol=1e-5, atol=1e-5)
 
 
-def test_the_cores_of_lrpe():
+def test_lrpe_without_a_core_rotates_like_rope():
     given = inputs(6)
-    position = build("lrpe", core="fourier").double()
-    assert not position.normaliser_is_positioned
-    m = torch.arange(12, dtype=torch.float64)
-    matrix = torch.exp(-2j * torch.pi * m.view(-1, 1) * m / 12) / 12**0.5
-    angles = position.angles.detach() * torch.arange(6).view(-1, 1, 1)
-    wanted = (given["fq"].to(torch.complex128) @ matrix) * torch.exp(1j * angles)
-    found = run(position, given)["fq"]
-    torch.testing.assert_close(found, torch.cat([wanted.real, wanted.imag], -1))
     shape = shape_of(12, heads=2, features=12)
     rotated = run(build("lrpe", shape=shape, type="orthogonal", core="identity"), given)["fq"]
     rope = build("rope", shape=shape)
     wanted = rope.qk(given["fq"], given["fk"], rope.cover(None, 0, 6), 0, 0)[0]
     torch.testing.assert_close(rotated, wanted, rtol=1e-6, atol=1e-6)
-    assert odd_even(6).tolist() == [0, 3, 1, 4, 2, 5]
-    assert odd_even(5).tolist() == [0, 3, 1, 4, 2]
 
 
 def test_fixed_angles_of_lrpe_are_the_papers_and_mixed_rotates_half_of_the_features():
