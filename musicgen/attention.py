@@ -297,32 +297,12 @@ def attend(
             # A column of ones after the values gives the denominator along with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)
             y, after = _sums_from(sums, fq, fk, v_and_one, decay, before[0], dtype)
-            out = _quotient(y[..., :width], y[..., width:] + GUARD)
+            out = y[..., :width] / (y[..., width:] + GUARD)
             return out.to(v.dtype), AttentionState(after)
         y, after = _sums_from(sums, fq, fk, v, decay, before[0], dtype)
         one = v.new_ones(*v.shape[:-1], 1)
         total, total_after = _sums_from(sums, *normaliser, one, decay, before[1], dtype)
-        return _quotient(y, total + GUARD).to(v.dtype), AttentionState(after, total_after)
-
-
-def _quotient(y: Tensor, total: Tensor) -> Tensor:
-    """Return y / total, (B, T, H, D) and (B, T, H, 1), without keeping y for the backward pass."""
-    return _Quotient.apply(y, total) if eager_on_cpu(y) else y / total  # pyright: ignore[reportReturnType]
-
-
-class _Quotient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, total: Tensor) -> Tensor:
-        out = y / total
-        ctx.save_for_backward(out, total)  # the next layer keeps `out` anyway
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
-        out, total = ctx.saved_tensors
-        dy = gradient / total
-        return dy, -(dy * out).sum(-1, keepdim=True)
+        return (y / (total + GUARD)).to(v.dtype), AttentionState(after, total_after)
 
 
 def _sums_from(

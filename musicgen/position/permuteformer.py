@@ -123,10 +123,5 @@ class Permuteformer(Position):
     ) -> tuple[Tensor, Tensor]:
         if code is None:
             return fq, fk
-        if fq.shape[-1] != self.shape.features:
-            raise ValueError(
-                f"the permutations have {self.shape.features} features, but the feature map "
-                f"returns {fq.shape[-1]}; build the encoding with that number"
-            )
         (indices,) = code.at(start, fq.shape[1])
         return permuted(fq, fk, indices)
