@@ -21,8 +21,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from musicgen.attention import dequantise, quantise
 from musicgen.config import ModelConfig
-from musicgen.linear import dequantise, quantise
 from musicgen.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS
