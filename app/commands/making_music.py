@@ -164,11 +164,6 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
             f"--{name.replace('_', '-')}", type=int if control.step == 1 else float,
             default=getattr(Request.sampling, name), metavar=control.letter, help=control.help,
         )  # fmt: skip
-    parser.add_argument(
-        "--by-kind", action=argparse.BooleanOptionalAction,
-        help="apply temperature and limits within each kind of token, such as notes or bar lines, so that the music "
-        "stays as busy as the model expects (default: for models of the language ensemble)",
-    )  # fmt: skip
     _add_group(parser, "plan", "attributes of the new bars, for models that follow a plan", PLAN)
     parser.add_argument(
         "--seed", type=int, default=Request.seed, help="the same seed gives the same music"
