@@ -254,8 +254,7 @@ class CompiledBatch:
             kind = loops.ROTATE
             # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 2H, D/2)
             by_side = (
-                wave.squeeze(2).transpose(0, 1).flatten(1, 2)
-                for wave in position.window(places, 0).rows
+                wave.squeeze(2).transpose(0, 1).flatten(1, 2) for wave in position.window(places)
             )
             waves = tuple(
                 _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())

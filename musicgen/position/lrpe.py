@@ -19,7 +19,6 @@ from musicgen.position.base import (
     MusicalFrequencies,
     Position,
     Shape,
-    Window,
     as_float64,
     geometric,
     waves,
@@ -88,22 +87,20 @@ class Lrpe(Position):
             angles = _angles(config.angles, count, width).repeat(heads, 1)  # α (H, ·)
             self.angles = nn.Parameter(angles, requires_grad=config.angles == "learned")
 
-    def window(self, places: Tensor, start: int) -> Window:
+    def window(self, places: Tensor) -> tuple[Tensor, ...]:
         """Return Λ: powers, (T, H, M), or cosines and sines of sα, (T, H, ·); in musical time (2, B, T, H, ·)."""
         if self.config.type == "permutation":
-            rows: tuple[Tensor, ...] = (self.powers(places),)
-        elif self.musical:
-            rows = waves(self.learned(), places, like=self.learned.offsets)
-        else:
-            rows = waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
-        return Window(start=start, rows=rows, axis=places.ndim - 1)
+            return (self.powers(places),)
+        if self.musical:
+            return waves(self.learned(), places, like=self.learned.offsets)
+        return waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
 
     def features(
-        self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
+        self, fq: Tensor, fk: Tensor, code: tuple[Tensor, ...], layer: int
     ) -> tuple[Tensor, Tensor]:
         """Return Λ⁽ˢ⁾ P φ: (B, T, H, M) → (B, T, H, M), or (B, T, H, 2M) for type unitary."""
         both = torch.stack([fq, fk])
-        encoded = self._encode(both, code.at(start, fq.shape[1])).to(fq.dtype)
+        encoded = self._encode(both, code).to(fq.dtype)
         return encoded[0], encoded[1]
 
     def _encode(self, x: Tensor, rows: tuple[Tensor, ...]) -> Tensor:

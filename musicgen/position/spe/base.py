@@ -45,8 +45,8 @@ class SpeConfig:
 
 
 Contraction = Callable[..., tuple[Tensor, Tensor]]
-"""(q, k, first, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with
-the code of a sequence from position `first` on, in whatever form is cheapest: (B, T, H, R) each."""
+"""(q, k, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with the code
+of a window, in whatever form is cheapest: (B, T, H, R) each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,21 +122,18 @@ class StochasticPosition(Position):
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
 
-    def qk(
-        self, q: Tensor, k: Tensor, code: SpeCode, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: SpeCode, layer: int) -> tuple[Tensor, Tensor]:
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
         if code.long:
-            place, first = code.long[slot], start - code.start
+            contraction = code.long[slot]
         else:
-            first, stop, times = start - code.start, start + q.shape[1], code.times
-            times = None if times is None else times[..., first : first + q.shape[1]]
-            place, first = self.long(code.noise[slot], slot, start, stop, times), 0
+            stop = code.start + q.shape[1]
+            contraction = self.long(code.noise[slot], slot, code.start, stop, code.times)
         if code.gate_noise is None:
-            return place(q, k, first)
+            return contraction(q, k)
         code_gain, noise_gain = code.mix[layer].unbind(1)  # (H, D) each
-        encoded_q, encoded_k = place(q, k, first, code_gain)
+        encoded_q, encoded_k = contraction(q, k, code_gain)
         noise = code.gate_noise[slot].to(encoded_q.dtype)
         gate_q, gate_k = (
             torch.einsum("bthd,hdr->bthr", (x * noise_gain).to(noise.dtype), noise) for x in (q, k)

@@ -103,14 +103,13 @@ def filtered(
 
 
 def contract_both(
-    code: Tensor, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+    code: Tensor, q: Tensor, k: Tensor, gains: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Contract queries and keys with a window's code, (2, T, H, D, R): (B, T, H, D) each → (B, T, H, R) each."""
     if gains is not None:
         q, k = q * gains, k * gains
-    of_queries, of_keys = code[:, first : first + q.shape[1]]
     with torch.autocast(q.device.type, enabled=False):
-        return contract(q, of_queries), contract(k, of_keys)
+        return contract(q, code[0]), contract(k, code[1])
 
 
 @dataclass(frozen=True, kw_only=True)
