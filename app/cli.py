@@ -17,20 +17,20 @@ from typing import Any, NoReturn
 
 from app import output
 
-DEFAULTS: dict[str, dict[str, Any]] = {"end": {"ends": True}, "harmonise": {"write": []}}
 # Name → module and summary, in the order of the help. A module is imported only when its command is called. It has
-# `add(parser)`, which declares the arguments, `EXAMPLES`, which end the help, and `run(arguments)`.
+# `add(parser)`, which declares the arguments, `EXAMPLES`, which end the help, and `run(arguments)`. A module of several
+# commands finds the name in `parser.get_default("command")` and `arguments.command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
     "models": ("app.commands.models", "list the available models"),
-    "continue": ("app.commands.continue_", "continue a piece: MIDI, MusicXML or ABC"),
-    "end": ("app.commands.continue_", "continue a piece to its end"),
-    "rewrite": ("app.commands.infill", "rewrite some bars of a piece"),
-    "accompany": ("app.commands.accompany", "write new parts for a piece"),
-    "harmonise": ("app.commands.accompany", "write chords for a melody"),
-    "generate": ("app.commands.generate", "write a piece from scratch"),
-    "tokenize": ("app.commands.tokenize", "print a piece as readable tokens"),
-    "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
+    "continue": ("app.commands.making_music", "continue a piece: MIDI, MusicXML or ABC"),
+    "end": ("app.commands.making_music", "continue a piece to its end"),
+    "rewrite": ("app.commands.making_music", "rewrite some bars of a piece"),
+    "accompany": ("app.commands.making_music", "write new parts for a piece"),
+    "harmonise": ("app.commands.making_music", "write chords for a melody"),
+    "generate": ("app.commands.making_music", "write a piece from scratch"),
+    "tokenize": ("app.commands.tokens", "print a piece as readable tokens"),
+    "detokenize": ("app.commands.tokens", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set, or inspect one"),
     "train": ("app.commands.train", "train a model, or resume a run"),
     "compare": ("app.commands.compare", "train several models on one budget and tabulate them"),
@@ -162,9 +162,9 @@ def build_parser(called: str = "", kind: str = "") -> Parser:
         command = commands.add_parser(name, help=summary, description=description)
         if name == called:
             module = import_module(module_name)
-            module.add(command, *([kind] if name == "evaluate" else []))
             command.epilog = module.EXAMPLES
-            command.set_defaults(run=module.run, **DEFAULTS.get(name, {}))
+            command.set_defaults(run=module.run, command=name)
+            module.add(command, *([kind] if name == "evaluate" else []))
     return parser
 
 

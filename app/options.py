@@ -1,10 +1,9 @@
-"""Options shared by several commands: counts, language, files, tracks, devices, workers and the output folder."""
+"""Options shared by several commands: counts, language, tracks, devices, workers and the output folder."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
@@ -44,22 +43,6 @@ def add_language(
         help="; ".join(f"{name}: {title}" for name, title in named.items())
         + f" (default: {default or otherwise})",
     )  # fmt: skip
-
-
-STANDARD_INPUT = "-"
-
-
-def read_input(file: str, most_bytes: int) -> tuple[bytes, str]:
-    """Read a file or the standard input, up to one byte more than allowed; return its bytes and its name in errors."""
-    if file == STANDARD_INPUT:
-        return sys.stdin.buffer.read(most_bytes + 1), "the standard input"
-    path = Path(file)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {file}: check its name and folder")
-    if not path.is_file():
-        raise ValueError(f"{file} is a folder or a device, not a file")
-    with path.open("rb") as content:
-        return content.read(most_bytes + 1), file
 
 
 def add_tracks(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +111,7 @@ def workers_of(arguments: argparse.Namespace) -> int | str:
 
 REQUEST_FILE = ".asked.json"  # the request, in its folder
 # Options that do not change the results: an interrupted request can be resumed with other values of these.
-WITHOUT_EFFECT = ("output", "json", "workers", "scheduler", "device")
+WITHOUT_EFFECT = ("command", "output", "json", "workers", "scheduler", "device")
 
 
 def default_folder(name: str, arguments: argparse.Namespace) -> Path:

@@ -115,9 +115,9 @@ def _passage(
 
 def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:
     """Return queries and keys of a window, and those of the normaliser if it has its own: (T, H, ·) each."""
-    position, code, start = passage.position, passage.code, passage.start
+    position, code = passage.position, passage.code
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
-    q, k = position.qk(q, k, code, start, attention.layer)
+    q, k = position.qk(q, k, code, attention.layer)
     features = attention.features
     if features is None:
         return q[0], k[0]
@@ -125,7 +125,7 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, .
     if isinstance(features, Favor) and not after:
         return q[0], k[0]
     fq, fk = features.queries(q), features.keys(k)
-    placed = position.features(fq, fk, code, start, attention.layer)
+    placed = position.features(fq, fk, code, attention.layer)
     own = () if position.normaliser_is_positioned else (fq, fk)
     return tuple(side[0] for side in (*placed, *own))
 

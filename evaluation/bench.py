@@ -154,7 +154,7 @@ class PublishedSpe(Position):
         noise = torch.randn(heads, width, 2 * self.ours.config.sines, realisations)
         return Materialised(code.gate_noise, sine_code(self.ours, noise, start, stop))
 
-    def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
         """Contract with a gated copy of the code for this layer: (B, T, H, D) → (B, T, H, R)."""
         gate = torch.sigmoid(self.ours.gates[layer]).unsqueeze(-1)  # (H, D, 1)
         gated = [(1 - gate).sqrt() * c + gate.sqrt() * code.gate_noise for c in code.sides]

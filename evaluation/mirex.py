@@ -26,7 +26,7 @@ from evaluation.metrics.form import form
 from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import separability
 from evaluation.tables import NONE, Table, interval
-from musicgen.continuation import Continuation, Player, together
+from musicgen.continuation import Continuation, Player, run_together
 from musicgen.generation.request import Request
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_lines
@@ -136,7 +136,7 @@ def continued(
         for each, bars in zip(given, lengths, strict=True)
     ]
     with bar(f"{model.name}: bars") as progress:
-        for _ in together(works):
+        for _ in run_together(works):
             progress(sum(work.job.bars for work in works), sum(lengths))
     return [[*_takes(work, rest * BAR)] for work, rest in zip(works, rests, strict=True)]
 

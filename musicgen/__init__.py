@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from musicgen.config import ModelConfig
     from musicgen.continuation import Take
-    from musicgen.generation.request import Options, Request
+    from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
     from musicgen.performer import Performer
     from musicgen.pieces import Piece
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 __all__ = [
-    "ModelConfig", "Options", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find",
+    "ModelConfig", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find",
     "language", "load", "models",
 ]  # fmt: skip
 
@@ -42,7 +42,7 @@ _MODULES = {
     "musicgen.playable": ("Playable", "find", "load", "models"),
     "musicgen.config": ("ModelConfig",),
     "musicgen.performer": ("Performer",),
-    "musicgen.generation.request": ("Options", "Request"),
+    "musicgen.generation.request": ("Request",),
     "musicgen.pieces": ("Piece",),
     "tokenization.language": ("language",),
     "tokenization.score": ("Score",),

@@ -21,13 +21,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from musicgen.attention import dequantise, quantise
 from musicgen.config import ModelConfig
-from musicgen.linear import dequantise, quantise
 from musicgen.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS
 from tokenization.records import from_plain, json_of
-from tokenization.whole_file import is_text, sync, write_whole
+from tokenization.whole_file import sync, write_whole
 
 FORMAT = 1
 AGAIN = "; copy or save the model again"  # advice in errors about damage
@@ -155,9 +155,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
     try:
         if header_bytes > LONGEST_HEADER_BYTES:
             raise SafetensorError(f"its header is longer than {LONGEST_HEADER_BYTES:,} bytes")
-        if not is_text(path):  # safetensors can map only paths that are text
-            return safetensors.torch.load(path.read_bytes())
-        return safetensors.torch.load_file(path)
+        return safetensors.torch.load(path.read_bytes())
     except (SafetensorError, KeyError) as error:  # KeyError for a data type that torch lacks
         raise ValueError(f"{path} is not a safetensors file ({error}){AGAIN}") from None
 

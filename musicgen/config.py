@@ -204,13 +204,7 @@ def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> An
     name, rest = values["name"], {key: values[key] for key in values if key != "name"}
     if name not in registry:
         raise ValueError(f"{field} {name!r} is unknown{suggestion(name, registry)}")
-    config = registry[name][0]
-    if field == "position" and "time" in rest and "time" not in config.__dataclass_fields__:
-        able = [n for n, (c, _) in registry.items() if "time" in c.__dataclass_fields__]
-        raise ValueError(
-            f"position {name!r} cannot count musical time; choose {', '.join(able)}, or leave out time"
-        )
-    return from_plain(config, rest, f"{field} {name!r}")
+    return from_plain(registry[name][0], rest, f"{field} {name!r}")
 
 
 def _name_of(registry: Mapping[str, tuple[Any, Any]], part: Any) -> str:

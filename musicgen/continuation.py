@@ -108,7 +108,7 @@ class Generation:
 
     def __iter__(self) -> Iterator[int]:
         """Generate, yielding the number of steps so far. To stop early, stop iterating."""
-        for _ in together([self]):
+        for _ in run_together([self]):
             yield self.job.steps
         self.check()
 
@@ -128,7 +128,7 @@ class Generation:
         return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self.job.rows]
 
 
-def together(works: Sequence[Generation]) -> Iterator[None]:
+def run_together(works: Sequence[Generation]) -> Iterator[None]:
     """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
     from musicgen.generation.engine import Engine, one_thread  # torch comes with it
 

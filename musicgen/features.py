@@ -17,7 +17,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from musicgen.linear import without_autocast
+from musicgen.attention import without_autocast
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:

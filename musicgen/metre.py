@@ -34,8 +34,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from musicgen.attention import GUARD
-from musicgen.linear import Linear, eager_on_cpu, without_autocast
+from musicgen.attention import GUARD, Linear, eager_on_cpu, without_autocast
 
 MIN_WEIGHT = 1e-20  # of powers of r: well above GUARD, and too small to change a float32 of 1
 MAX_BARS = 64  # of a period: the memory has one row per tick

@@ -29,11 +29,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Sums, attend, map_state
+from musicgen.attention import Linear, Sums, attend, linear, map_state
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
-from musicgen.linear import Linear, linear
 from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recall, Recollection, recall_rows
@@ -120,7 +119,7 @@ class Attention(nn.Module):
         """Return the output of all heads but the metric ones, (B, T, C) → (B, T, C), and the new state."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
         layer = self.layer if passage.layer is None else passage.layer
-        q, k = passage.position.qk(q, k, passage.code, passage.start, layer)
+        q, k = passage.position.qk(q, k, passage.code, layer)
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
         else:
@@ -137,7 +136,7 @@ class Attention(nn.Module):
         """
         position = passage.position
         layer = self.layer if passage.layer is None else passage.layer
-        placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, layer)
+        placed_fq, placed_fk = position.features(fq, fk, passage.code, layer)
         return attend(
             placed_fq,
             placed_fk,

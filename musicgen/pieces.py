@@ -15,12 +15,11 @@ import numpy as np
 from tokenization.analysis.chords import first_known_tick, with_guesses_before
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
-from tokenization.formats import WithMidi, file_of, kind_of, read_file, write_score
+from tokenization.formats import WithMidi, file_of, kind_of, read_file
 from tokenization.language import Encoded, Language
 from tokenization.midi.limits import GENEROUS, read_source
 from tokenization.records import whole_number
 from tokenization.score import Score
-from tokenization.whole_file import write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,23 +83,10 @@ class Piece(WithMidi):
             original=self.original,
         )
 
-    def _original(self, kind: str) -> bytes | None:
-        """Return the original file if it is of this kind."""
-        return self.original if self.original and kind_of(self.original) == kind else None
-
     @property
     def midi(self) -> bytes:
-        """The original file if that is MIDI, else the piece as a MIDI file."""
-        return self._original("midi") or file_of(".mid", self.score)[0]
-
-    def save(self, path: str | Path) -> None:
-        """Write the original file unchanged if its format is that of the name, else the piece as MIDI or MusicXML."""
-        path = Path(path)
-        kind = "midi" if path.suffix.lower() in (".mid", ".midi") else "musicxml"
-        if original := self._original(kind):
-            write_whole(path, original)
-        else:
-            write_score(path, self.score)
+        """The piece, as encoded, as a MIDI file."""
+        return file_of(".mid", self.score)[0]
 
 
 def read_piece(
@@ -117,7 +103,6 @@ def piece_of(
     language: Language, score: Score, name: str, tracks: Any = None, original: bytes | None = None
 ) -> Piece:
     """Return a score as a piece in a language; `original` is the file that it was read from, if any."""
-    tracks = _plain(tracks)
     arranged = language.arrange(score, tracks)
     encoded = language.encode_for_model(arranged, score)
     return Piece(
@@ -149,17 +134,6 @@ def edit_of(original: bytes | None, heard: Score, language: Language, **where: A
         return None
     kind, steps = kind_of(original), language.onset_steps
     return Edit(original=original, kind=kind, heard=heard, onset_steps=steps, **where)
-
-
-def _plain(tracks: Any) -> Any:
-    """Return a choice of tracks as JSON data: sets, arrays and iterators become lists."""
-    if isinstance(tracks, np.ndarray | np.generic):
-        return tracks.tolist()
-    if tracks is None or isinstance(tracks, str | int):
-        return tracks
-    if isinstance(tracks, Mapping):
-        return {part: _plain(choice) for part, choice in tracks.items()}
-    return [_plain(choice) for choice in tracks]
 
 
 def input_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:

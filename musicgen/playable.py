@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -50,25 +50,15 @@ class Playable(Player):
         or muspy. `tracks` chooses tracks by index or name; for the language groove, as {"bass": …, "drums": …}.
         """
         if isinstance(source, Piece):
-            return self._reencoded(source, tracks)
+            if source.language.name == self.language.name and tracks is None:
+                return source
+            source = source.score
         if isinstance(source, Score):
             return piece_of(self.language, source, "", tracks)
         if not isinstance(source, bytes | str | Path):
             source = midi_of(source)
         name = "" if isinstance(source, bytes) else Path(source).name
         return read_piece(self.language, source, name=name, tracks=tracks)
-
-    def _reencoded(self, piece: Piece, tracks: Any) -> Piece:
-        """Return a piece in this model's language; it may have been read by a model of another."""
-        if tracks is not None:
-            raise ValueError(
-                f"{piece.name or 'the piece'} was read with its tracks; to choose others, read the file again"
-            )
-        if piece.language.name == self.language.name:
-            return piece
-        encoded = piece_of(self.language, piece.score, piece.name)
-        remarks = tuple(dict.fromkeys((*piece.remarks, *encoded.remarks)))
-        return replace(encoded, remarks=remarks, tracks=piece.tracks)
 
     def continue_(
         self,
@@ -274,18 +264,13 @@ def device_of(name: str) -> str:
     """Return the name of a torch device; `auto` takes a GPU if there is one."""
     import torch
 
-    available = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
+    gpu = torch.accelerator.current_accelerator(check_available=True)
+    available = ["cpu"] if gpu is None else [gpu.type, "cpu"]
     if name == "auto":
-        return next(device for device, found in available.items() if found)
+        return available[0]
     if name not in available:
-        raise ValueError(f"there is no device {name!r}; choose from auto, {', '.join(available)}")
-    if not available[name]:
         raise ValueError(
-            f"device {name} is not available on this machine; --device auto chooses one that is"
+            f"there is no device {name!r} on this machine; choose from auto, {', '.join(available)}"
         )
     return name
 

@@ -92,7 +92,7 @@ class RecallConfig:
     plan: tuple[tuple[int, int], ...]
     # (token, bars back): 0 for a new bar, −1 for a return to a bar that is not named.
     returns: tuple[tuple[int, int], ...]
-    drums: int = -1  # the part that keeps to its patterns (musicgen/drums.py); −1 for none
+    drums: int = -1  # the part that keeps to its patterns (generation/batch.py); −1 for none
 
     def kinds(self, vocabulary: int) -> np.ndarray:
         """Return the kind of each token, and its value within that kind: (2, V)."""

@@ -20,7 +20,7 @@ FLOORS = {
 }
 # The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
-    "common", "linear", "loops", "features", "attention", "position", "metre", "recall", "drums", "config", "performer",
+    "common", "loops", "attention", "features", "position", "metre", "recall", "config", "performer",
     "generation", "checkpoint", "pieces", "continuation", "playable",
 )  # fmt: skip
 # Modules of the lowest layer that are not about music, for all to use.

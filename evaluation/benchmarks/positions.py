@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape
 from musicgen.position.flt import AppendedFeatures, FltCode, mask_features
 from musicgen.position.permuteformer import PermutationPowers, permuted
 from tokenization.records import check_fields
@@ -66,21 +66,18 @@ class GridPermuteformer(Position):
         parts = zip(self.powers, columns, self.offsets, strict=True)
         return torch.cat([powers(column) + offset for powers, column, offset in parts], -1)
 
-    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
+    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Tensor:
         """Return the permutations of a window, (T, H, M)."""
         if stop > math.prod(self.config.sizes):
             raise ValueError(
                 f"{stop} positions do not fit into a grid of {' by '.join(map(str, self.config.sizes))}"
             )
         places = coordinates(torch.arange(start, stop), self.config.sizes)
-        return Window(start=start, rows=(self.indices(places),))
+        return self.indices(places)
 
-    def features(
-        self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Permute: (B, T, H, M) → (B, T, H, M)."""
-        (indices,) = code.at(start, fq.shape[1])
-        return permuted(fq, fk, indices)
+        return permuted(fq, fk, code)
 
 
 # FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space, by random features.
@@ -176,4 +173,4 @@ class SpaceFlt(AppendedFeatures):
         ratio = self.mask.transform(xi) / density  # (H, r)
         waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
         sides = mask_features(waves, ratio, self.qk_width)
-        return FltCode(noise=xi, window=Window(start=start, rows=sides, axis=1))
+        return FltCode(noise=xi, sides=sides)

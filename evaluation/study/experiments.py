@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from musicgen.common.workers import Failed, Workers, as_done, limit_workers
-from musicgen.continuation import Continuation, Generation, together
+from musicgen.continuation import Continuation, Generation, run_together
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import empty_prompt
@@ -220,7 +220,7 @@ def _run_batch(jobs: Sequence[Measurement]) -> list[Done]:
                 found[number] = Done(error=" ".join(str(error).split()))
             if found[number]:
                 del running[number]
-        for _ in together(works) if works else ():
+        for _ in run_together(works) if works else ():
             pass
     seconds = round((time.perf_counter() - began) / len(jobs), 3)
     return [replace(one, seconds=seconds) for one in found if one is not None]

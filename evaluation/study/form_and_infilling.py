@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.likelihood import position_losses
 from evaluation.metrics.estimates import estimate, grouped, mean
 from evaluation.metrics.form import (
     CELLS_A_BEAT,
@@ -37,7 +38,6 @@ from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
 from musicgen.continuation import Continuation, TokenCompletion
-from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece

@@ -53,28 +53,26 @@ def cache_folder() -> Path:
     return root / "musicgen"
 
 
-# Locks on files, each held by one process at a time. The system releases a lock when its process ends.
-
 try:
     import fcntl
 except ImportError:  # Windows, where nothing is locked
     fcntl = None
 
 
-def open_locked(path: Path, flags: int) -> int | None:
-    """Open and lock a file or folder; closing the returned descriptor releases it. None if locks are not supported.
+def lock_folder(folder: Path, taken: str) -> int | None:
+    """Lock a folder until the returned descriptor is closed or this process ends; None if locks are not supported.
 
-    Raises BlockingIOError if another process holds the lock.
+    Raises ValueError with the message `taken` if another process holds it.
     """
     if fcntl is None:
         return None
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise
+            raise ValueError(taken) from None
         return None  # the file system does not support locks
     return descriptor
 
@@ -134,14 +132,3 @@ def full_disk_named(folder: Path, advice: str) -> Iterator[None]:
         if error.errno not in FULL:
             raise
         raise OSError(f"the disk of {folder} is full; free some space, or {advice}") from None
-
-
-def lock_folder(folder: Path, taken: str) -> int | None:
-    """Lock a folder until the returned descriptor is closed or this process ends.
-
-    Raises ValueError with the message `taken` if another process holds it.
-    """
-    try:
-        return open_locked(folder, os.O_RDONLY)
-    except BlockingIOError:
-        raise ValueError(taken) from None

@@ -1,1 +1,1 @@
-"""Generation: requests, their batched execution, sampling, and likelihoods."""
+"""Generation: requests, their batched execution, and sampling."""

@@ -54,9 +54,6 @@ class Request:
         return {"bars": self.bars, **{name: True for name, asked in end.items() if asked}}
 
 
-Options = Request  # its former name
-
-
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """A request with its prompt and all else that is needed to execute it in any process that has the model.

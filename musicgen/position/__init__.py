@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from musicgen.position.absolute import Absolute, AbsoluteConfig
+from musicgen.position.added import Absolute, AbsoluteConfig, Learned, LearnedConfig
 from musicgen.position.base import NoneConfig, Position, Shape
 from musicgen.position.flt import Flt, FltConfig
-from musicgen.position.learned import Learned, LearnedConfig
 from musicgen.position.lrpe import Lrpe, LrpeConfig
 from musicgen.position.permuteformer import Permuteformer, PermuteformerConfig
 from musicgen.position.rope import Rope, RopeConfig

@@ -8,8 +8,8 @@ forward pass runs
     code = position.begin(generator)             once per training batch or generated sequence
     code = position.cover(code, start, stop)     once per forward pass, and passed on to the next one
     x = position.embed(x, start)                 once, after the token embedding
-    q, k = position.qk(q, k, code, start, layer)             in each layer, before the feature map
-    fq, fk = position.features(fq, fk, code, start, layer)   in each layer, after the feature map
+    q, k = position.qk(q, k, code, layer)             in each layer, before the feature map
+    fq, fk = position.features(fq, fk, code, layer)   in each layer, after the feature map
 
 `start` is the position of the first of the T tokens: t for one generated token (T = 1), 0 for a whole sequence. If the
 encoding counts musical time (`time: music`), `cover` also takes the times of each row's tokens. No hook may compute a
@@ -112,27 +112,6 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
-    """Tensors that `cover` computed, with one row per position from `start` on."""
-
-    start: int
-    rows: tuple[Tensor, ...]  # (T, ...) each; in musical time (2, B, T, ...), or (B, T, ...)
-    axis: int = 0  # that of T
-
-    def at(self, start: int, length: int) -> tuple[Tensor, ...]:
-        """Return the rows of `length` positions from `start`."""
-        first = start - self.start
-        covered = self.rows[0].shape[self.axis]
-        if first < 0 or first + length > covered:
-            raise IndexError(
-                f"positions {start} … {start + length - 1} are outside of "
-                f"{self.start} … {self.start + covered - 1}, which `cover` computed"
-            )
-        whole = length == covered
-        return self.rows if whole else tuple(r.narrow(self.axis, first, length) for r in self.rows)
-
-
-@dataclass(frozen=True, kw_only=True)
 class NoneConfig:
     """No positional encoding: the model knows the order of tokens only through causality."""
 
@@ -202,9 +181,9 @@ class Position(nn.Module):
         Implementations must give a position the same numbers in any window, bound their memory by the window, and leave
         the given code unchanged.
         """
-        return self.window(self.places(start, stop, times), start)
+        return self.window(self.places(start, stop, times))
 
-    def window(self, places: Tensor, start: int) -> Any:
+    def window(self, places: Tensor) -> Any:
         """Return the covered code of an encoding that draws nothing, for places (T,), (1, B, T) or (2, B, T)."""
         return None
 
@@ -215,7 +194,7 @@ class Position(nn.Module):
         """Encode the embeddings (absolute encodings), (B, T, C) → (B, T, C); `start` can differ by row, (B, 1)."""
         return x
 
-    def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
         """Encode queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
 
@@ -226,8 +205,6 @@ class Position(nn.Module):
         """
         return code, 0
 
-    def features(
-        self, fq: Tensor, fk: Tensor, code: Any, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
         """Encode the features after the feature map: (B, T, H, M) → (B, T, H, M')."""
         return fq, fk

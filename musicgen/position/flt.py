@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, waves
+from musicgen.position.base import Position, Shape, waves
 from tokenization.records import check_fields
 
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite at g = 0; it cancels in the product
@@ -131,7 +131,9 @@ class FltCode:
     """The frequencies of a sequence, and the features of the covered positions."""
 
     noise: Tensor  # ξ, (H, r)
-    window: Window | None = None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
+    sides: tuple[Tensor, Tensor] | None = (
+        None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
+    )
 
 
 class AppendedFeatures(Position):
@@ -144,19 +146,16 @@ class AppendedFeatures(Position):
         """The head width, plus a cosine and a sine for each random frequency."""
         return self.shape.head_width + 2 * self.config.random_features
 
-    def qk(
-        self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: FltCode, layer: int) -> tuple[Tensor, Tensor]:
         """Append the features, (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f).
 
         The feature map will divide by the fourth root of the new width, so q and k are scaled to correct for it.
         """
-        assert code.window is not None, "`cover` comes before `qk`"
-        features = code.window.at(start, q.shape[1])  # (T, H, 2r) or (B, T, H, 2r) each
+        assert code.sides is not None, "`cover` comes before `qk`"
         scale = (self.qk_width / q.shape[-1]) ** 0.25
         encoded_q, encoded_k = (
             torch.cat([x * scale, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
-            for x, f in zip((q, k), features, strict=True)
+            for x, f in zip((q, k), code.sides, strict=True)
         )
         return encoded_q, encoded_k
 
@@ -182,8 +181,7 @@ class Flt(AppendedFeatures):
         # (T, H, 2r) or (2, B, T, H, 2r)
         features = torch.cat(waves(code.noise, places, like=ratio), -1)
         sides = mask_features(features, ratio, self.qk_width, apart=self.musical)
-        window = Window(start=start, rows=sides, axis=int(self.musical))
-        return FltCode(noise=code.noise, window=window)
+        return FltCode(noise=code.noise, sides=sides)
 
 
 def mask_features(

@@ -19,7 +19,6 @@ from musicgen.position.base import (
     MusicalFrequencies,
     Position,
     Shape,
-    Window,
     as_float64,
     geometric,
     waves,
@@ -38,7 +37,7 @@ class LrpeConfig:
     """
 
     type: Literal["unitary", "orthogonal", "permutation", "mixed"] = "unitary"
-    core: Literal["householder", "identity", "odd_even", "fourier"] = "householder"
+    core: Literal["householder", "identity"] = "householder"
     angles: Literal["learned", "a", "b", "c"] = "learned"
     learned_core: bool = False
     seed: int = 0  # of the Householder vectors and permutations
@@ -46,11 +45,6 @@ class LrpeConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.core == "fourier" and self.type != "unitary":
-            raise ValueError(
-                f"core fourier makes complex features, which type {self.type} cannot rotate; "
-                f"choose type unitary, or another core"
-            )
         if self.learned_core and self.core != "householder":
             raise ValueError(f"core {self.core} has no parameters to learn; householder has")
         if self.angles != "learned" and (self.type == "permutation" or self.time == "music"):
@@ -66,7 +60,6 @@ class Lrpe(Position):
     normaliser_is_positioned = False
 
     householder: Tensor
-    odd_even: Tensor
 
     def __init__(self, config: LrpeConfig, shape: Shape) -> None:
         super().__init__(config, shape)
@@ -83,8 +76,6 @@ class Lrpe(Position):
                 self.householder = nn.Parameter(vectors)
             else:
                 self.register_buffer("householder", vectors)
-        if config.core == "odd_even":
-            self.register_buffer("odd_even", odd_even(width), persistent=False)
         if config.type == "permutation":
             self.powers = PermutationPowers(heads, width, config.seed)
         else:
@@ -96,28 +87,23 @@ class Lrpe(Position):
             angles = _angles(config.angles, count, width).repeat(heads, 1)  # α (H, ·)
             self.angles = nn.Parameter(angles, requires_grad=config.angles == "learned")
 
-    def window(self, places: Tensor, start: int) -> Window:
+    def window(self, places: Tensor) -> tuple[Tensor, ...]:
         """Return Λ: powers, (T, H, M), or cosines and sines of sα, (T, H, ·); in musical time (2, B, T, H, ·)."""
         if self.config.type == "permutation":
-            rows: tuple[Tensor, ...] = (self.powers(places),)
-        elif self.musical:
-            rows = waves(self.learned(), places, like=self.learned.offsets)
-        else:
-            rows = waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
-        return Window(start=start, rows=rows, axis=places.ndim - 1)
+            return (self.powers(places),)
+        if self.musical:
+            return waves(self.learned(), places, like=self.learned.offsets)
+        return waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
 
     def features(
-        self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
+        self, fq: Tensor, fk: Tensor, code: tuple[Tensor, ...], layer: int
     ) -> tuple[Tensor, Tensor]:
         """Return Λ⁽ˢ⁾ P φ: (B, T, H, M) → (B, T, H, M), or (B, T, H, 2M) for type unitary."""
         both = torch.stack([fq, fk])
-        encoded = self._encode(both, code.at(start, fq.shape[1])).to(fq.dtype)
+        encoded = self._encode(both, code).to(fq.dtype)
         return encoded[0], encoded[1]
 
     def _encode(self, x: Tensor, rows: tuple[Tensor, ...]) -> Tensor:
-        if self.config.core == "fourier":
-            mixed = torch.fft.fft(x.to(torch.promote_types(x.dtype, torch.float32)), norm="ortho")
-            return _rotate_complex(mixed.real, mixed.imag, *rows)
         mixed = self._mix(x)
         if self.config.type == "permutation":
             return mixed.gather(-1, rows[0].expand_as(mixed))
@@ -131,10 +117,10 @@ class Lrpe(Position):
 
     def _mix(self, x: Tensor) -> Tensor:
         """Return P x for a real P: (B, T, H, M) → (B, T, H, M)."""
-        if self.config.core == "householder":
-            v = self.householder  # equation 73; stored in low precision, |v| can differ from 1
-            return x - (x * v).sum(-1, keepdim=True) * (2 * v / v.square().sum(-1, keepdim=True))
-        return x[..., self.odd_even] if self.config.core == "odd_even" else x
+        if self.config.core == "identity":
+            return x
+        v = self.householder  # equation 73; stored in low precision, |v| can differ from 1
+        return x - (x * v).sum(-1, keepdim=True) * (2 * v / v.square().sum(-1, keepdim=True))
 
 
 def _angles(kind: str, count: int, width: int) -> Tensor:
@@ -143,14 +129,3 @@ def _angles(kind: str, count: int, width: int) -> Tensor:
     if kind == "b":
         return math.pi / 2 * number / count
     return math.pi / 2 / number if kind == "c" else geometric(count, width)
-
-
-def odd_even(width: int) -> Tensor:
-    """Return the permutation 2k ↦ k, 2k + 1 ↦ ⌈width/2⌉ + k (equation 74) as indices, (width,)."""
-    index = torch.arange(width)
-    return torch.where(index % 2 == 0, index // 2, index // 2 + (width + 1) // 2)
-
-
-def _rotate_complex(real: Tensor, imaginary: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Multiply complex numbers by exp(i·angle), and concatenate the real and imaginary parts."""
-    return torch.cat([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1)

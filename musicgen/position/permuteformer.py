@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape
 from tokenization.records import check_fields
 
 
@@ -112,21 +112,11 @@ class Permuteformer(Position):
             return self.forgetting
         return self.ratio if self.config.with_decay else None
 
-    def window(self, places: Tensor, start: int) -> Window | None:
+    def window(self, places: Tensor) -> Tensor | None:
         """Return the powers of the permutations, (T, H, M); in musical time (2, B, T, H, M)."""
-        if not self.config.with_permutation:
-            return None
-        return Window(start=start, rows=(self.powers(places),), axis=places.ndim - 1)
+        return self.powers(places) if self.config.with_permutation else None
 
     def features(
-        self, fq: Tensor, fk: Tensor, code: Window | None, start: int, layer: int
+        self, fq: Tensor, fk: Tensor, code: Tensor | None, layer: int
     ) -> tuple[Tensor, Tensor]:
-        if code is None:
-            return fq, fk
-        if fq.shape[-1] != self.shape.features:
-            raise ValueError(
-                f"the permutations have {self.shape.features} features, but the feature map "
-                f"returns {fq.shape[-1]}; build the encoding with that number"
-            )
-        (indices,) = code.at(start, fq.shape[1])
-        return permuted(fq, fk, indices)
+        return (fq, fk) if code is None else permuted(fq, fk, code)

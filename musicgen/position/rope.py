@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from musicgen.position.base import MusicalFrequencies, Position, Shape, Window, geometric, waves
+from musicgen.position.base import MusicalFrequencies, Position, Shape, geometric, waves
 from tokenization.records import check_fields
 
 
@@ -55,17 +55,13 @@ class Rope(Position):
         angles = geometric(width // 2, width, config.base)
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
-    def window(self, places: Tensor, start: int) -> Window:
+    def window(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines of the angles, (T, 1, D/2); in musical time (2, B, T, H, D/2)."""
         if self.musical:
-            rows = waves(self.learned(), places, like=self.learned.offsets)
-        else:
-            cosine, sine = waves(self.frequencies, places, like=self.frequencies)
-            rows = (cosine.unsqueeze(-2), sine.unsqueeze(-2))
-        return Window(start=start, rows=rows, axis=places.ndim - 1)
+            return waves(self.learned(), places, like=self.learned.offsets)
+        cosine, sine = waves(self.frequencies, places, like=self.frequencies)
+        return cosine.unsqueeze(-2), sine.unsqueeze(-2)
 
-    def qk(
-        self, q: Tensor, k: Tensor, code: Window, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
-        rotated = rotate(torch.stack([q, k]), *code.at(start, q.shape[1])).to(q.dtype)
+    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
+        rotated = rotate(torch.stack([q, k]), *code).to(q.dtype)
         return rotated[0], rotated[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.commands import detokenize, making_music
+from app.commands import making_music, tokens
 from app.commands.making_music import first_free
 from tests.names import on_disk
 from tests.training.makers import contents
@@ -64,13 +64,13 @@ def test_detokenize_does_not_replace_a_file_that_appears_meanwhile(
 ):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
     text.write_text(command("tokenize", SEED_FILE).out)
-    words, read = ["detokenize", text, "-o", target], detokenize.read_input
+    words, read = ["detokenize", text, "-o", target], tokens.read_input
 
     def meanwhile(*asked: Any) -> tuple[bytes, str]:
         target.write_bytes(b"another's")
         return read(*asked)
 
-    monkeypatch.setattr(detokenize, "read_input", meanwhile)
+    monkeypatch.setattr(tokens, "read_input", meanwhile)
     assert refused(*words) == f"musicgen: {target}: File exists"
     assert target.read_bytes() == b"another's"
     command(*words, "--force")

@@ -28,11 +28,11 @@ def test_the_published_algorithm_equals_ours_and_learns():
     ours = SineSpe(SineSpeConfig(realisations=6, sines=3), shape).double()
     q, k = torch.randn(2, 3, LENGTH, 2, 4, dtype=torch.float64).unbind()
     code = ours.begin(torch.Generator().manual_seed(1))
-    expected = ours.qk(q, k, ours.cover(code, 0, LENGTH), 0, 1)
+    expected = ours.qk(q, k, ours.cover(code, 0, LENGTH), 1)
     noise = code.noise[0]
     sides = published.sine_code(ours, noise, 0, LENGTH)
     theirs = published.Materialised(code.gate_noise[0], sides)
-    for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
+    for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 1), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
     model = Performer(ModelConfig.preset("tiny", vocabulary_size=9, layers=1, width=8, heads=2,
                                          position="sine_spe"))  # fmt: skip

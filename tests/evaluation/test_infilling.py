@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from evaluation.likelihood import position_losses
 from evaluation.study.form_and_infilling import f1, gap_losses, leap, likeness
 from musicgen.continuation import TokenCompletion
-from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable

@@ -2,16 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
+from evaluation import likelihood
 from evaluation.likelihood import (
     context_difference,
     edges_of,
     parts_of,
     piece_loss,
+    position_losses,
     summary,
 )
-from musicgen.generation.likelihood import position_losses
-from tests.musicgen.toys import toy_model, toy_tokens
+from tests.musicgen.toys import generator, toy_model, toy_tokens
 
 EDGES = [0, 2, 4, 6]
 PARTLY = {"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}  # ends within the last stretch
@@ -82,3 +85,20 @@ def test_context_differences_are_paired_by_piece():
     found = context_difference(pieces, EDGES, trained_length=2)
     assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)
     assert context_difference(pieces[2:], EDGES, trained_length=2) is None
+
+
+@pytest.mark.parametrize("position", ["absolute", "sine_spe", "conv_spe", "permuteformer"])
+def test_losses_do_not_depend_on_the_window(position: str, monkeypatch):
+    model, tokens = toy_model(position=position), toy_tokens(1, 30)
+    ids = tokens[0].numpy()
+    with torch.no_grad():
+        logits = model(tokens[:, :-1], model.begin(generator(3)))
+    expected = F.cross_entropy(logits[0], tokens[0, 1:], reduction="none")
+    for window in (7, 1024):
+        monkeypatch.setattr(likelihood, "WINDOW", window)
+        found = position_losses(model, ids, seed=3)
+        assert found.shape == (29,)
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
+    assert np.array_equal(found, position_losses(model, ids, 3))
+    drawn = position in ("sine_spe", "conv_spe")
+    assert np.array_equal(found, position_losses(model, ids, 2)) == (not drawn)

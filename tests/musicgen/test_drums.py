@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from musicgen.drums import breaking
+from musicgen.generation.batch import breaking
 from musicgen.recall import Recall, RecallConfig
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.tokens import VOCABULARY

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from musicgen.linear import Linear, dequantise, quantise, without_autocast
+from musicgen.attention import Linear, dequantise, quantise, without_autocast
 from tests.musicgen.toys import generator
 
 

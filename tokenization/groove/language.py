@@ -71,11 +71,12 @@ class Band:
     beats_per_minute: float = DEFAULT_BEATS_PER_MINUTE
 
     def __post_init__(self) -> None:
+        three = len(self.programs) == len(self.velocities) == len(TRACKS)
         playable = all(0 <= program <= 127 for program in self.programs)
         audible = all(1 <= velocity <= 127 for velocity in self.velocities)
-        if not (playable and audible and 0 < self.beats_per_minute < np.inf):
+        if not (three and playable and audible and 0 < self.beats_per_minute < np.inf):
             raise ValueError(
-                "a band needs programs from 0 to 127, velocities from 1 to 127 and a positive tempo, "
+                "a band needs three programs from 0 to 127, three velocities from 1 to 127 and a positive tempo, "
                 f"but got {self}"
             )
 

@@ -5,10 +5,10 @@ and keys: q̂_{m,r} = Σ_d q_{m,d} q̄_{d,m,r} (equations 16, 17). A gate δ per
 on the position: √(1 − δ) q̄ + √δ ε (equations 24, 25). As the contraction is linear, a layer's gate scales its q and k,
 so that all layers can share one code.
 
-As a tensor, a code has N·H·D·R elements. Over whole sequences, as in training, sine SPE therefore contracts without
-forming it, and convolutional SPE forms one for all layers. In generation, which needs one place after another, the code
-of a place is formed with ε as D further rows, and so are those of the next places, except in musical time, where they
-are unknown. The work of a layer is then one small product each for queries and keys.
+As a tensor, a code has N·H·D·R elements. For a window of positions, sine SPE therefore contracts without forming it,
+and convolutional SPE forms one for all layers. For the compiled loops, which need one place after another, the code of
+a place is formed with ε as D further rows (`cover_rows`), and so are those of the next places, except in musical time,
+where they are unknown. The work of a layer is then one small product each for queries and keys.
 
 H heads, D head width, R realisations, S slots: 1, or one per layer if layers do not share a code.
 """
@@ -28,7 +28,6 @@ from torch import Generator, Tensor, nn
 from musicgen.position.base import Position, Shape
 from tokenization.records import check_fields
 
-SHORT = 16  # windows up to this many positions, without gradients, count as generation
 AHEAD = 32  # positions whose codes are formed together in generation
 AHEAD_UNSHARED = 8  # the same if each layer has a code of its own
 
@@ -46,8 +45,8 @@ class SpeConfig:
 
 
 Contraction = Callable[..., tuple[Tensor, Tensor]]
-"""(q, k, first, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with
-the code of a sequence from position `first` on, in whatever form is cheapest: (B, T, H, R) each."""
+"""(q, k, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with the code
+of a window, in whatever form is cheapest: (B, T, H, R) each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +59,8 @@ class SpeCode:
     start: int = 0
     long: tuple[Contraction, ...] = ()  # one per slot; empty if each layer forms its own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
-    # For generation, one per slot: by place, q̄ and k̄ stacked, both with ε, (2H, 2D, R).
+    # Of `cover_rows`, one per slot: by place, q̄ and k̄ stacked, both with ε, (2H, 2D, R).
     places: tuple[dict[int, Tensor], ...] = ()
-    rows: tuple[tuple[int, int], ...] = ()  # in musical time, the ticks of each row's query and key
 
     def at(self, slot: int, query: int, key: int) -> Tensor:
         """Return the code of a query and a key, (2H, 2D, R); they are usually at the same place."""
@@ -117,48 +115,25 @@ class StochasticPosition(Position):
         return SpeCode(noise=noise, gate_noise=moved(drawn, self.gates) * self.scale)
 
     def cover(self, code: SpeCode, start: int, stop: int, times: Tensor | None = None) -> SpeCode:
-        """Prepare the code of these positions in the form that suits their number."""
+        """Prepare the code of these positions."""
         times = times if self.musical else None
-        if not torch.is_grad_enabled():
-            if times is not None and stop - start == 1:
-                rows = tuple(zip(*times.squeeze(-1).tolist(), strict=True))
-                return self._cover_places(code, {tick for row in rows for tick in row}, rows)
-            if times is None and stop - start <= SHORT:
-                return self._cover_places(code, range(start, stop))
-        code = replace(code, mix=self._mix(), start=start, times=times, places=(), rows=())
+        code = replace(code, mix=self._mix(), start=start, times=times, places=())
         if not self.config.shared:  # each layer forms its own: all at once would not fit in memory
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
 
-    def qk(
-        self, q: Tensor, k: Tensor, code: SpeCode, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: SpeCode, layer: int) -> tuple[Tensor, Tensor]:
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
-        if code.places:
-            x = torch.cat([q, k], 2)  # (B, T, 2H, D)
-            if code.rows:  # rows have places of their own, so they take the time axis
-                x = x.transpose(0, 1)
-            places = code.rows or [(place, place) for place in range(start, start + q.shape[1])]
-            rows = torch.stack([code.at(slot, *own) for own in places])  # (T or B, 2H, 2D, R)
-            if code.mix:
-                x = _gated(x, code.mix[layer])
-            # A single row is doubled, since the kernel for one vector sums in another order: the last bit of a take
-            # would depend on how many others are written with it.
-            alone = len(x) == 1 and not code.rows
-            encoded = contract(torch.cat([x, x]), rows)[:1] if alone else contract(x, rows)
-            encoded_q, encoded_k = (encoded.transpose(0, 1) if code.rows else encoded).chunk(2, 2)
-            return encoded_q, encoded_k
         if code.long:
-            place, first = code.long[slot], start - code.start
+            contraction = code.long[slot]
         else:
-            first, stop, times = start - code.start, start + q.shape[1], code.times
-            times = None if times is None else times[..., first : first + q.shape[1]]
-            place, first = self.long(code.noise[slot], slot, start, stop, times), 0
+            stop = code.start + q.shape[1]
+            contraction = self.long(code.noise[slot], slot, code.start, stop, code.times)
         if code.gate_noise is None:
-            return place(q, k, first)
+            return contraction(q, k)
         code_gain, noise_gain = code.mix[layer].unbind(1)  # (H, D) each
-        encoded_q, encoded_k = place(q, k, first, code_gain)
+        encoded_q, encoded_k = contraction(q, k, code_gain)
         noise = code.gate_noise[slot].to(encoded_q.dtype)
         gate_q, gate_k = (
             torch.einsum("bthd,hdr->bthr", (x * noise_gain).to(noise.dtype), noise) for x in (q, k)
@@ -201,9 +176,7 @@ class StochasticPosition(Position):
         gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
         return gate + (1 - gate) * template
 
-    def _cover_places(
-        self, code: SpeCode, wanted: Collection[int], rows: tuple[tuple[int, int], ...] = ()
-    ) -> SpeCode:
+    def _cover_places(self, code: SpeCode, wanted: Collection[int]) -> SpeCode:
         """Return the code with these places covered, and distant ones dropped.
 
         In musical time each place is computed alone, otherwise with the following ones up to a multiple of `ahead`. So
@@ -220,7 +193,7 @@ class StochasticPosition(Position):
                 if place not in covered:
                     stop = (place // ahead + 1) * ahead
                     covered.update(enumerate(self._sides(code, slot, place, stop), place))
-        return replace(code, long=(), places=places, rows=rows, mix=code.mix or self._mix())
+        return replace(code, long=(), places=places, mix=code.mix or self._mix())
 
     def _sides(self, code: SpeCode, slot: int, start: int, stop: int) -> Tensor:
         """Return q̄ and k̄ of a few places, stacked along the heads, both with ε: (T, 2H, 2D, R)."""
@@ -240,11 +213,6 @@ class StochasticPosition(Position):
             return ()
         logarithms = torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2)
         return torch.exp(logarithms / 2).unbind()
-
-
-def _gated(x: Tensor, mix: Tensor) -> Tensor:
-    """Concatenate √(1 − δ) x and √δ x, for queries and keys: (…, 2H, D) and (H, 2, D) → (…, 2H, 2D)."""
-    return (x.unflatten(-2, (2, -1)).unsqueeze(-2) * mix).flatten(-2).flatten(-3, -2)
 
 
 def contract(x: Tensor, code: Tensor) -> Tensor:

@@ -40,35 +40,21 @@ class WhiteNoise:
         self.shape = tuple(shape)  # (..., R)
         self.device = like.device
         self.dtype = torch.promote_types(like.dtype, torch.float32)
-        self._first = 0  # number of the first cached block
-        self._kept = self._empty(0)  # (..., blocks · BLOCK, R)
+        self._blocks: dict[int, Tensor] = {}
 
     def window(self, start: int, stop: int) -> Tensor:
         """Return the noise of positions start … stop − 1: (..., stop − start, R)."""
-        first, last = start // BLOCK, (stop - 1) // BLOCK + 1
-        if first < self._first or last > self._first + self._kept.shape[-2] // BLOCK:
-            self._keep(first, last)
-        return self._kept.narrow(-2, start - self._first * BLOCK, stop - start)
-
-    def _keep(self, first: int, last: int) -> None:
-        """Cache exactly the blocks first … last − 1."""
-        old, old_first = self._kept, self._first
-        kept = self._empty(last - first)
-        for block in range(first, last):
-            place = (block - old_first) * BLOCK
-            known = 0 <= place < old.shape[-2]
-            drawn = old.narrow(-2, place, BLOCK) if known else self._draw(block)
-            kept.narrow(-2, (block - first) * BLOCK, BLOCK).copy_(drawn)
-        self._first, self._kept = first, kept
-
-    def _empty(self, blocks: int) -> Tensor:
-        size = (*self.shape[:-1], blocks * BLOCK, self.shape[-1])
-        return torch.empty(size, device=self.device, dtype=self.dtype)
+        first, known = start // BLOCK, self._blocks
+        numbers = range(first, (stop - 1) // BLOCK + 1)
+        self._blocks = {n: known[n] if n in known else self._draw(n) for n in numbers}
+        whole = torch.cat([*self._blocks.values()], -2)
+        return whole.narrow(-2, start - first * BLOCK, stop - start)
 
     def _draw(self, block: int) -> Tensor:
         generator = Generator(self.device).manual_seed(_mixed(self.seed, block))
         size = (*self.shape[:-1], BLOCK, self.shape[-1])
-        return torch.randn(size, generator=generator, device=self.device)  # the same for any dtype
+        drawn = torch.randn(size, generator=generator, device=self.device)  # the same for any dtype
+        return drawn.to(self.dtype)
 
 
 def _mixed(seed: int, block: int) -> int:
@@ -103,13 +89,13 @@ def filtered(
     """Return the codes of a window, (2, H, D, P) → (2, T, H, D, R)."""
     taps, blocks = filters.shape[-1], []
     with torch.autocast(filters.device.type, enabled=False):
-        noise.window(start, stop + taps - 1)  # at once, so that all of it is cached
+        whole = noise.window(start, stop + taps - 1)
         by_channel = filters.movedim(0, 2).flatten(0, 1).to(noise.dtype)  # (HD, 2, P)
         matrices = toeplitz(by_channel, min(BLOCK, stop - start))  # (HD, 2, rows, columns)
         for first in range(start, stop, BLOCK):
             rows = min(BLOCK, stop - first)
             columns = rows + taps - 1
-            window = noise.window(first, first + columns).flatten(0, 1)  # (HD, columns, R)
+            window = whole.narrow(-2, first - start, columns).flatten(0, 1)  # (HD, columns, R)
             block = torch.bmm(matrices[:, :, :rows, :columns].flatten(1, 2), window)
             block = block.unflatten(0, noise.shape[:2]).unflatten(2, (2, rows))  # (H, D, 2, ·, R)
             blocks.append(block.permute(2, 3, 0, 1, 4).to(dtype))
@@ -117,14 +103,13 @@ def filtered(
 
 
 def contract_both(
-    code: Tensor, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+    code: Tensor, q: Tensor, k: Tensor, gains: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Contract queries and keys with a window's code, (2, T, H, D, R): (B, T, H, D) each → (B, T, H, R) each."""
     if gains is not None:
         q, k = q * gains, k * gains
-    of_queries, of_keys = code[:, first : first + q.shape[1]]
     with torch.autocast(q.device.type, enabled=False):
-        return contract(q, of_queries), contract(k, of_keys)
+        return contract(q, code[0]), contract(k, code[1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,17 +155,13 @@ class SineContraction:
     places: tuple[Tensor, Tensor]  # (T,) each; in musical time (B, T)
     ones: Tensor  # (H, D), the default gains
 
-    def __call__(
-        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, q: Tensor, k: Tensor, gains: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Contract queries and keys with the code: (B, T, H, D) each → (B, T, H, R) each."""
         gains = self.ones if gains is None else gains.to(self.ones.dtype)
-        return self._side(0, q, first, gains), self._side(1, k, first, gains)
+        return self._side(0, q, gains), self._side(1, k, gains)
 
-    def _side(self, side: int, x: Tensor, first: int, gains: Tensor) -> Tensor:
+    def _side(self, side: int, x: Tensor, gains: Tensor) -> Tensor:
         waves, weights, places = self.waves[side], self.weights[side], self.places[side]
-        places = places.narrow(-1, first, x.shape[1])
-        waves = waves.narrow(-3, first, x.shape[1])
         if places.ndim == 1:
             return wave_product(x, gains, self.frequencies, weights, waves, places)
         # Rows have times of their own, so they are concatenated to one sequence.

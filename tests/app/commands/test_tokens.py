@@ -104,8 +104,11 @@ SETTING = (
         ("begin bar bar", "contain no notes"),
         ('{"tokens":' * 9_000, "looks like JSON, but is not valid"),
         ('{"tokens": ["begin", "bar", "x"]}', "token 3 of .*tokens is 'x', which is not a"),
-        ('{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}', "needs programs"),
-        (SETTING % (0, 0), "setting in .* beats_per_minute above 0"),
+        (
+            '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}',
+            "setting: programs is 1",
+        ),
+        (SETTING % (0, 0), "setting: a band needs .* a positive tempo"),
     ],
 )
 def test_an_error_has_its_position(text: str, message: str, tmp_path: Path, refused):
@@ -117,7 +120,7 @@ def test_an_error_has_its_position(text: str, message: str, tmp_path: Path, refu
 
 def test_too_many_tokens_are_not_read(tmp_path: Path, refused, monkeypatch):
     for name, most in (("MOST_TOKENS", 200), ("MOST_BRACKETS", 20)):
-        monkeypatch.setattr(f"app.token_text.{name}", most)
+        monkeypatch.setattr(f"app.commands.tokens.{name}", most)
     for text, said in (
         ("bar " * 300, "more than 200 tokens"),
         ('{"tokens": [' + '"bar", ' * 300 + '"bar"]}', "more than 200 tokens"),
@@ -126,7 +129,7 @@ def test_too_many_tokens_are_not_read(tmp_path: Path, refused, monkeypatch):
     ):
         (tmp_path / "tokens").write_text(text)
         assert said in refused("detokenize", tmp_path / "tokens", "-o", tmp_path / "out.mid")
-    monkeypatch.setattr("app.commands.detokenize.MOST_BYTES", 10)
+    monkeypatch.setattr("app.commands.tokens.MOST_BYTES", 10)
     standard_input(monkeypatch, b"begin bar " * 9)
     said = refused("detokenize", "-", "-o", tmp_path / "out.mid")
     assert "the standard input has more than" in said

@@ -20,7 +20,7 @@ def test_permuted_features_depend_only_on_the_difference_of_cells() -> None:
     assert positions.coordinates(torch.tensor([23]), (2, 3, 4)).tolist() == [[1, 2, 3]]
     position = positions.GridPermuteformer(positions.GridPermuteformerConfig(sizes=SIZES), SHAPE)
     fq, fk = torch.rand(2, 1, 1, 2, 12, generator=generator()).expand(2, 1, 35, 2, 12)
-    q, k = position.features(fq, fk, position.cover(None, 0, 35), 0, 0)
+    q, k = position.features(fq, fk, position.cover(None, 0, 35), 0)
     similarity = torch.einsum("bihm,bjhm->hij", q, k)
     found: dict[tuple[int, int], torch.Tensor] = {}
     for i, (row, column) in enumerate(CELLS):

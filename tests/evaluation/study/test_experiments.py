@@ -140,7 +140,7 @@ def generating(*, value: int):
 
 def test_the_generations_of_several_jobs_run_in_one_batch(monkeypatch: pytest.MonkeyPatch):
     written: list[list[int]] = []
-    monkeypatch.setattr(jobs_module, "together", lambda works: iter([written.append([*works])]))
+    monkeypatch.setattr(jobs_module, "run_together", lambda works: iter([written.append([*works])]))
     told: list[int] = []
     jobs = [Measurement(measure=generating, arguments={"value": value}) for value in range(10)]
     found = run(jobs, progress=lambda done, _: told.append(done))

@@ -1,16 +1,11 @@
-"""Sampling over the whole vocabulary and by kind, and losses of given tokens."""
+"""Sampling over the whole vocabulary and by kind."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 
-from musicgen.generation import likelihood
-from musicgen.generation.likelihood import position_losses
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
-from tests.musicgen.toys import generator, toy_model, toy_tokens
 from tokenization.language import language
 
 LOGITS = np.log(np.array([[0.5, 0.25, 0.15, 0.1], [0.1, 0.1, 0.2, 0.6]]))
@@ -142,20 +137,3 @@ def test_every_token_has_a_kind_and_no_kind_mixes_families(name: str, count: int
     special = {"padding", "begin", "end", "after", "before"}
     assert all(len(found - special) <= 1 for found in families.values())
     assert len(families) == count
-
-
-@pytest.mark.parametrize("position", ["absolute", "sine_spe", "conv_spe", "permuteformer"])
-def test_losses_do_not_depend_on_the_window(position: str, monkeypatch):
-    model, tokens = toy_model(position=position), toy_tokens(1, 30)
-    ids = tokens[0].numpy()
-    with torch.no_grad():
-        logits = model(tokens[:, :-1], model.begin(generator(3)))
-    expected = F.cross_entropy(logits[0], tokens[0, 1:], reduction="none")
-    for window in (7, 1024):
-        monkeypatch.setattr(likelihood, "WINDOW", window)
-        found = position_losses(model, ids, seed=3)
-        assert found.shape == (29,)
-        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
-    assert np.array_equal(found, position_losses(model, ids, 3))
-    drawn = position in ("sine_spe", "conv_spe")
-    assert np.array_equal(found, position_losses(model, ids, 2)) == (not drawn)

@@ -24,9 +24,8 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "permuteformer": [{}, {"with_permutation": False}, {"time": "music"}],
     "lrpe": [
         {},
-        {"core": "fourier"},
         {"type": "orthogonal", "core": "identity"},
-        {"type": "permutation", "core": "odd_even"},
+        {"type": "permutation"},
         {"type": "mixed", "learned_core": True},
         {"time": "music"},
         {"type": "orthogonal", "time": "music"},
@@ -95,8 +94,8 @@ def cover(position: Position, code: Any, start: int, stop: int, batch: int = 2) 
 
 def run_hooks(position: Position, code: Any, given: dict, start=0, layer=1) -> dict[str, Tensor]:
     """Run all hooks of one layer on a covered code."""
-    q, k = position.qk(given["q"], given["k"], code, start, layer)
-    fq, fk = position.features(given["fq"], given["fk"], code, start, layer)
+    q, k = position.qk(given["q"], given["k"], code, layer)
+    fq, fk = position.features(given["fq"], given["fk"], code, layer)
     return {"x": position.embed(given["x"], start), "q": q, "k": k, "fq": fq, "fk": fk}
 
 

@@ -120,13 +120,3 @@ def test_runs_in_bfloat16(position: Position, gradients: bool):
         assert value.dtype == torch.bfloat16
         assert value.isfinite().all()
         assert value.float().norm().item() == pytest.approx(wanted[name].norm().item(), rel=0.3)
-
-
-def test_an_uncovered_position_is_refused():
-    position = build("rope")
-    code = position.cover(position.begin(generator()), 10, 20)
-    given = inputs(5, dtype=torch.float32)
-    for start in (9, 16):
-        message = f"positions {start} … {start + 4} are outside of 10 … 19, which `cover` computed"
-        with pytest.raises(IndexError, match=message):
-            position.qk(given["q"], given["k"], code, start, 0)
