@@ -23,7 +23,6 @@ import numpy as np
 from evaluation.metrics import style, window
 from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.form import form
-from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import separability
 from evaluation.tables import NONE, Table, interval
 from musicgen.continuation import Continuation, Player, together
@@ -48,6 +47,9 @@ TAKEN_BARS = PICKUP - 1 + BARS  # bars of a piece up to the end of the real cont
 TEMPO, VELOCITY = 100.0, 80  # the format has neither
 FEWEST_PROMPTS = 10  # for a classifier
 
+MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
+MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
+SCALES = np.array([np.roll(scale, root) for scale in (MAJOR, MINOR) for root in range(12)])
 MEASURES = {
     "notes": "notes per bar",
     "sounding": "sounding pitches",

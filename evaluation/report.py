@@ -12,8 +12,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from evaluation import figures
-from evaluation.continuation.results import continuation as continuation_figure
-from evaluation.continuation.results import continuation_tables
 from evaluation.tables import KINDS, Result, Table, models_table, table_of
 from tokenization.wording import filled, sentence
 
@@ -31,8 +29,8 @@ LEADS = {
         invariance: do attention weights depend only on the offset? Monotonicity: do they decrease with it? 0 is
         perfect. Below, what the encodings have learned, and attention in pieces that the models generated past their
         trained length.""",
-    "continuation": """Prompts are continued several times. If a model does not drift, the last quarter is as similar to
-        the prompt as the first.""",
+    "continuation": """The first bars of real pieces are continued several times. If a model does not drift, the last
+        quarter is as similar to the prompt as the first.""",
     "form": """Do continuations return to earlier material, and do they end? Real pieces are continued from their first
         bars and compared with the same bars of the originals.""",
     "infilling": """Some bars of real pieces are removed and written again, given the bars before and after.""",
@@ -48,8 +46,6 @@ CAPTIONS = {
         length. Colour: (a / {full:.3g})^0.4, the scale of the paper adjusted for the length.""",
     "templates": """{model}: weights that the first layer has learned for each lag, for some heads and features, and
         their approximation by one realisation of the noise.""",
-    "continuation": """Similarity of style to prompt and piece by quarter of the continuation: mean over styles with its
-        95 % interval. Grey lines: the looped prompt, the piece itself, and a piece of another style.""",
 }
 BENCHMARK_CAPTION = (
     "Means over n seeds with 95 % intervals (Student's t), best first; below them, baselines without a model, and "
@@ -59,7 +55,6 @@ BENCHMARK_CAPTION = (
 FIGURES: dict[str, Callable[[Result], Figure]] = {
     "extrapolation": figures.extrapolation,
     "positions": figures.probes,
-    "continuation": continuation_figure,
 }
 
 
@@ -127,8 +122,7 @@ def _experiment(kind: str, result: Result) -> Markup:
     content = paragraph(filled(LEADS[kind]))
     if kind in FIGURES:
         content += picture(FIGURES[kind](result), filled(CAPTIONS[kind]))
-    tables = continuation_tables(result) if kind == "continuation" else [table_of(kind, result)]
-    content += Markup().join(map(table, tables))
+    content += table(table_of(kind, result))
     for model in result["models"] if kind == "positions" else ():
         facts = {"model": model["model"], **model["attention"]}
         for name, drawn in figures.pictures(model).items():

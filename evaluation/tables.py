@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING
-from evaluation.metrics.style import METRICS
 from tokenization.wording import filled
 
 Result = Mapping[str, Any]
@@ -194,13 +192,15 @@ KINDS = {
     "originality": "Overlap with the training pieces",
     "plan": "Adherence to plans",
 }
-ACCOMPANIMENT_METRICS = {
-    **METRICS, HARMONY: "in harmony", NOTES_PER_BAR: "notes per bar", SOUNDING: "polyphony",
-    "pitch_divergence": "divergence of pitches", "onset_divergence": "divergence of onsets",
-    "consonant": "consonant", "unsupported": "unsupported",
-}  # fmt: skip
 # What each table compares, by key, with the column titles.
 SIDES = {
+    "continuation": {
+        "written": "generated",
+        "looped": "prompt looped",
+        "real": "the piece itself",
+        "same": "another piece",
+        "other": "another style",
+    },
     "form": {"written": "generated", "real": "real piece", "middle": "middle of real piece"},
     "infilling": {"written": "generated", "real": "true bars", "alone": "context before only"},
     "accompaniment": {
@@ -215,6 +215,10 @@ SIDES = {
 }
 OVER_PIECES = "Mean ± standard deviation [95 % interval] over n pieces."
 CAPTIONS = {
+    "continuation": """Similarity of style, 0 to 1, of the whole continuation and of its quarters to the prompt and to
+        the piece; fraction of tokens in passages copied from the prompt; diversity of the continuations of a prompt,
+        0 if they are equal. Mean ± standard deviation [95 % interval] over n styles, and the number of styles in which
+        the generated music scores above another piece.""",
     "form": """returns: fraction of bars that share over half of their notes with an earlier bar; repeats: of bars
         equal to an earlier one; phrases: similarity of each 8 bars to the most similar earlier 8, 0 to 1; circles: the
         longest run of bars that repeat each other; contrast: standard deviation of the register of phrases, in
@@ -242,14 +246,14 @@ CAPTIONS = {
 def whole_pieces_table(kind: str, result: Result) -> Table:
     """Return one row per model and measure: the generated music next to its references."""
     sides = SIDES[kind]
-    above = ["above another piece"] if kind == "accompaniment" else []
+    above = ["above another piece"] if "same" in sides else []
     rows = [
         [
             model["model"],
-            _measure(row),
+            row["measure"],
             *(_value(row.get(side), row["written"]["n"]) for side in sides),
             str(row["written"]["n"]),
-            *([f"{row['above_same']} of {row['of']}"] if above else []),
+            *(f"{row['above_same']} of {row['of']}" for _ in above),
         ]
         for model in result["models"]
         for row in model["table"]
@@ -259,12 +263,6 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
         rows=rows,
         caption=filled(CAPTIONS[kind]),
     )
-
-
-def _measure(row: Result) -> str:
-    if "part" not in row:
-        return row["measure"]
-    return f"{row['part']}: {ACCOMPANIMENT_METRICS[row['metric']]}"
 
 
 def _value(found: Result | None, row_n: int) -> str:

@@ -15,8 +15,9 @@ ranges are ignored. The similarity to an empty histogram is None.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ METRICS = {
     "onset_drum": "onset–drum",
 }
 QUARTERS = 4
+QUARTER_NAMES = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
 
 BAR_BEATS = 4
 BINS_PER_BEAT = 6
@@ -123,6 +125,22 @@ def quarters(score: Score) -> list[Score]:
     part = notes.onset_ticks * QUARTERS // max(length, 1)
     part = np.minimum(part, QUARTERS - 1)  # a note without length at the very end
     return [score.replace(notes=notes[part == quarter]) for quarter in range(QUARTERS)]
+
+
+def compared(references: Mapping[str, Score], music: Score) -> Iterator[dict[str, Any]]:
+    """Yield the similarities of music, whole (quarter None) and by quarter, to each reference."""
+    parts = {None: music, **dict(enumerate(quarters(music), start=1))}
+    found = {quarter: profiles(part) for quarter, part in parts.items()}
+    for against, reference in references.items():
+        expected = profiles(reference)
+        for quarter, histograms in found.items():
+            for metric, value in similarities(expected, histograms).items():
+                yield {
+                    "against": against,
+                    "metric": metric,
+                    "quarter": quarter,
+                    "similarity": value,
+                }
 
 
 def _onset_bins(notes: Notes, ticks_per_beat: int) -> np.ndarray:

@@ -20,30 +20,49 @@ pieces; a piece without a style counts as a style of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, grouped, means
-from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING, in_harmony
-from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
+from evaluation.metrics.style import METRICS, cosine, onset_drum, onset_duration, time_pitch
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, per_piece
+from evaluation.study.piece_jobs import (
+    Choice,
+    Measure,
+    estimates,
+    model_of,
+    per_piece,
+    pieces_with_others,
+    style_of,
+)
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
-from tokenization.analysis.chords import recognise
+from tokenization.analysis.chords import (
+    PITCH_CLASSES,
+    TONES,
+    chord_changes_in_four_four,
+    recognise,
+)
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.prepared import Prepared
 from tokenization.score import Notes, Score, Track, excerpt
 
 WRITTEN = "written"
 REAL = "real"
-REFERENCES = (REAL, "next", "same", "other")
+TITLES = {
+    **METRICS,
+    "in_harmony": "in harmony",
+    "notes_a_bar": "notes per bar",
+    "sounding": "polyphony",
+    "pitch_divergence": "divergence of pitches",
+    "onset_divergence": "divergence of onsets",
+    "consonant": "consonant",
+    "unsupported": "unsupported",
+}
 ROLES = ("bass", "drums", "other")
 _BASSES = range(32, 40)  # General MIDI programs
 _CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones from this part up to the other part, modulo 12
@@ -105,9 +124,9 @@ def likenesses(piece: Score, track: int, others: Others) -> list[Row]:
         return cosine(expected[metric], profiles[metric](own, beat))
 
     rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
-    rows = [_zero_if_missing(row, bool(expected[row["metric"]].any())) for row in rows]
+    rows = [_zero_if_missing(row, bool(expected[row["measure"]].any())) for row in rows]
     if not drums:
-        measure = {HARMONY: lambda own: in_harmony(own, piece.pitched, beat)}
+        measure = {"in_harmony": lambda own: in_harmony(own, piece.pitched, beat)}
         (row,) = _rows(measure, {REAL: true, **others})
         rows.append(_zero_if_missing(row, row[REAL] is not None))
     return rows
@@ -116,7 +135,7 @@ def likenesses(piece: Score, track: int, others: Others) -> list[Row]:
 def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others) -> list[Row]:
     """Return one row per measure, with its value for each part; None for a missing part."""
     return [
-        {"metric": metric}
+        {"measure": metric}
         | {name: None if notes is None else measure(notes) for name, notes in parts.items()}
         for metric, measure in measures.items()
     ]
@@ -127,12 +146,30 @@ def _zero_if_missing(row: Row, is_in_hidden: bool) -> Row:
     return {**row, WRITTEN: 0.0} if is_in_hidden and row.get(WRITTEN, 0) is None else row
 
 
+def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None:
+    """Return the fraction of a part's notes that are tones of the chord of the piece at their onset.
+
+    Chords are recognised from all pitched notes of the real piece, including the hidden part; because of passing notes
+    the fraction of the true part stays below 1. Bars have four beats. None if no note begins during a chord.
+    """
+    if not len(pitched):
+        return None
+    ticks, chords = chord_changes_in_four_four(pitched, ticks_per_beat)
+    change = np.searchsorted(ticks, part.onset_ticks, side="right") - 1
+    tones = TONES[chords[np.maximum(change, 0)]]  # (N, 12)
+    counted = tones.any(axis=1) & (change >= 0)
+    if not counted.any():
+        return None
+    inside = tones[np.arange(len(part)), part.pitch % PITCH_CLASSES]
+    return float(inside[counted].mean())
+
+
 def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     """Return rows of a part's notes per bar and mean number of sounding notes, in the piece and in other music."""
     ticks = int(bar_lines(piece, bars)[-1])
     measures = {
-        NOTES_PER_BAR: lambda own: len(own) / bars,
-        SOUNDING: lambda own: float(own.duration_ticks.sum()) / ticks,
+        "notes_a_bar": lambda own: len(own) / bars,
+        "sounding": lambda own: float(own.duration_ticks.sum()) / ticks,
     }
     return _rows(measures, {REAL: part_of(piece, track), **others})
 
@@ -159,7 +196,7 @@ def streammuse(piece: Score, track: int, bars: int, others: Others) -> list[Row]
     }
     rows = _rows(divergences, others)
     for number, metric in enumerate(("consonant", "unsupported")):
-        rows.append({"metric": metric, **{name: both[number] for name, both in support.items()}})
+        rows.append({"measure": metric, **{name: both[number] for name, both in support.items()}})
     return rows
 
 
@@ -187,26 +224,6 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
     return consonant, unsupported
 
 
-def summary(rows: Iterable[Row]) -> list[Row]:
-    """Return, by part and metric, estimates over styles and the number of styles where `written` exceeds `same`."""
-    result = []
-    for (part, metric), own in grouped(rows, "part", "metric").items():
-        by_style = {name: means(own, "style", name) for name in (WRITTEN, *REFERENCES)}
-        pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        result.append(
-            {
-                "part": part,
-                "metric": metric,
-                "pieces": len(own),
-                **{name: asdict(estimate(values)) for name, values in by_style.items()},
-                "above_same": sum(a > b for a, b in both),
-                "of": len(both),
-            }
-        )
-    return result
-
-
 def accompaniment(
     playables: Sequence[Playable],
     choice: Choice,
@@ -217,30 +234,9 @@ def accompaniment(
 ) -> Experiment:
     """Have models generate hidden parts of pieces, one job per model and piece."""
     able, left_out = models_for_language(playables, "ensemble", "accompaniment")
-    chosen = _chosen(choice)
-    if not chosen:
-        raise ValueError(f"{choice.data} has no piece in {choice.place}; try another --split")
+    chosen = pieces_with_others(choice)
     arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return per_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
-
-
-def _chosen(choice: Choice) -> list[dict[str, Any]]:
-    """Choose pieces, each with another piece of its style and one of another style, if there are any."""
-    random = np.random.default_rng(choice.seed)
-    rows, places = draw_pieces(choice, random)
-    styles = choice.prepared.pieces.style[rows]
-    chosen = []
-    for place in places[: choice.pieces]:
-        same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
-        other = np.flatnonzero(styles != styles[place])
-        chosen.append(
-            {
-                "row": int(rows[place]),
-                "same": int(rows[random.choice(same)]) if len(same) else None,
-                "other": int(rows[random.choice(other)]) if len(other) else None,
-            }
-        )
-    return chosen
+    return per_piece(accompanied, able, choice, chosen, estimates, left_out, **arguments)
 
 
 def accompanied(
@@ -281,8 +277,7 @@ def accompanied(
         works.append(TokenCompletion(loaded, goal, Request(seed=seed)))
     yield works
     following, others = cut_bars(whole.score, bars, bars), [music(same), music(other)]
-    title, style = prepared.name(row), int(prepared.pieces.style[row])
-    about = {"piece": title, "style": style if style >= 0 else title}
+    about = {"piece": prepared.name(row), "style": style_of(prepared, row)}
     for (name, track), work in zip(hidden.items(), works, strict=True):
         parts: dict[str, Notes | None] = {
             "written": part_of(language.decode(work.whole()), track),
@@ -293,5 +288,5 @@ def accompanied(
             parts[label] = part_of(score, their_track)
         rows = likenesses(piece, track, parts) + density(piece, track, bars, parts)
         rows += streammuse(piece, track, bars, parts)
-        found += [{**about, "part": name, **one} for one in rows]
+        found += [{**about, **one, "measure": f"{name}: {TITLES[one['measure']]}"} for one in rows]
     return found

@@ -14,28 +14,28 @@ The loss excludes tokens that only count bars, and the context after the gap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, grouped, mean
-from evaluation.metrics.form import (
-    CELLS_A_BEAT,
-    COLLAPSES,
-    SIGNS,
-    between,
-    cells,
-    last_bar,
-    overlap,
-    signs,
-)
+from evaluation.metrics.estimates import mean
+from evaluation.metrics.form import CELLS_A_BEAT, SIGNS, between, cells, last_bar, overlap, signs
 from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
+from evaluation.study.piece_jobs import (
+    END,
+    Choice,
+    Measure,
+    Rows,
+    draw_pieces,
+    estimates,
+    model_of,
+    per_piece,
+)
 from musicgen.continuation import Continuation, TokenCompletion
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.request import Request
@@ -49,7 +49,6 @@ from tokenization.prepared import Prepared
 from tokenization.score import Score
 
 LONGEST = 96  # bars; longer pieces are cut for infilling
-END = "end: "  # prefix of the measures that are signs of an ending
 SURROUNDING = 4  # bars to keep before and after the gap, if the piece has enough
 
 
@@ -111,19 +110,6 @@ def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
     notes = between(score.notes, *lines[[start, stop]])
     sixteenth = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
     return set(zip(sixteenth.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
-
-
-def estimates(rows: Rows) -> Rows:
-    """Return one row per measure, with an estimate over pieces for each side of the comparison."""
-    table = []
-    for (measure,), own in grouped((row for row in rows if "measure" in row), "measure").items():
-        sides = [key for key in own[0] if key not in ("measure", "piece")]
-        shares = measure.startswith(END) or measure == COLLAPSES  # 0 or 1 for each piece
-        found = {
-            side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
-        }
-        table.append({"measure": measure, **found})
-    return table
 
 
 def long_piece_experiment(

@@ -9,9 +9,9 @@ from evaluation.study.accompaniment import (
     likenesses,
     part_of,
     streammuse,
-    summary,
     with_chords_of_others,
 )
+from evaluation.study.piece_jobs import estimates
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from tests.evaluation.scores import trio
@@ -47,9 +47,9 @@ def compare(piece: Score, track: int, others: dict[str, Score | None]) -> list[d
 def test_likeness_compares_only_the_hidden_part():
     off = music(*((12 * n + 6, 2, 36, DRUMS) for n in range(8)))
     [row] = compare(PIECE, DRUMS, {"a": DRUMMED, "b": off, "c": None})
-    assert row == {"metric": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
+    assert row == {"measure": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
     others = {"a": PIECE, "written": DRUMMED, "same": DRUMMED}  # a silent generated part has 0
-    rows = {row["metric"]: row for row in compare(PIECE, BASS, others)}
+    rows = {row["measure"]: row for row in compare(PIECE, BASS, others)}
     for metric in ("onset_duration", "time_pitch"):
         assert rows[metric].items() >= {"written": 0, "same": None}.items()
         assert rows[metric]["a"] == pytest.approx(1)
@@ -59,10 +59,10 @@ def test_likeness_compares_only_the_hidden_part():
 
 def test_each_style_counts_once_and_is_compared_with_another_piece():
     def row(style: int, written: float, same: float | None) -> dict:
-        shared = {"part": "drums", "metric": "onset_drum", "style": style}
+        shared = {"piece": "", "measure": "drums: onset–drum", "style": style}
         return {**shared, "written": written, "next": 1.0, "same": same, "other": None}
 
-    [found] = summary([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)])
+    [found] = estimates([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)])
     assert (found["pieces"], found["written"]["n"]) == (4, 3)
     assert found["written"]["mean"] == pytest.approx((0.4 + 0.8 + 0.5) / 3)
     assert (found["above_same"], found["of"]) == (1, 2)
@@ -105,9 +105,9 @@ def test_harmony_is_the_fraction_of_chord_tones():
     piece = music(*chords, *roots)
     pedal = music(*((at, 48, 36, BASS) for at in chord_of))
     *_, row = compare(piece, BASS, {"written": pedal, "same": piece, "other": None})
-    assert row == {"metric": "in_harmony", "real": 1, "written": 0.5, "same": 1, "other": None}
+    assert row == {"measure": "in_harmony", "real": 1, "written": 0.5, "same": 1, "other": None}
     *_, row = compare(DRUMMED, OTHER, {"written": piece})  # no pitched notes
-    assert row == {"metric": "in_harmony", "real": None, "written": None}
+    assert row == {"measure": "in_harmony", "real": None, "written": None}
 
 
 def test_density_counts_notes_per_bar_and_sounding_notes():
@@ -115,8 +115,8 @@ def test_density_counts_notes_per_bar_and_sounding_notes():
     others = {"written": part_of(drone, BASS), "next": None, "same": part_of(DRUMMED, BASS)}
     bar, at_once = density(PIECE, BASS, 2, others)
     rest = {"next": None, "same": 0}
-    assert bar == {"metric": "notes_a_bar", "real": 4 / 2, "written": 1, **rest}
-    assert at_once == {"metric": "sounding", "real": 4 * 12 / 96, "written": 2, **rest}
+    assert bar == {"measure": "notes_a_bar", "real": 4 / 2, "written": 1, **rest}
+    assert at_once == {"measure": "sounding", "real": 4 * 12 / 96, "written": 2, **rest}
 
 
 def test_the_measures_of_streammuse():
@@ -125,7 +125,7 @@ def test_the_measures_of_streammuse():
     piece = music(*melody, (0, 24, 48, BASS), (24, 72, 40, BASS))
     written = music((0, 24, 48, BASS), (48, 12, 49, BASS))  # a quarter of the time has no bass
     others = {"written": part_of(written, BASS), "same": None, "other": part_of(DRUMMED, BASS)}
-    rows = {row["metric"]: row for row in streammuse(piece, BASS, 2, others)}
+    rows = {row["measure"]: row for row in streammuse(piece, BASS, 2, others)}
     half_alike = 2 * 0.25 * np.log(2)  # one of two notes is the same
     for metric in ("pitch_divergence", "onset_divergence"):
         assert rows[metric]["written"] == pytest.approx(half_alike)

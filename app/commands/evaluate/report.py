@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import output
-from app.commands.evaluate import continuation, studies
+from app.commands.evaluate import studies
 from app.commands.evaluate.study_options import (
     KEPT,
     add_choice,
@@ -33,11 +33,11 @@ measurements.
 
 examples:
   musicgen evaluate report ensemble --data data/pop909
-  musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove --prompts midi/test
+  musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
-WHOLE_PIECES = ("form", "infilling", "accompaniment")
+WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,16 +50,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="prepared data sets; each is used by the models of its language",
     )  # fmt: skip
     parser.add_argument(
-        "--prompts",
-        type=Path,
-        metavar="FOLDER",
-        help="MIDI files to continue, to compare the style",
-    )
-    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts to use")
-    parser.add_argument(
         "--whole", type=int, default=8, metavar="N",
-        help="pieces of each data set to continue over many bars, fill in and accompany, as far as "
-        "the models can (default: 8; 0 for none)",
+        help="pieces of each data set to continue, fill in and accompany (default: 8; 0 for none)",
     )  # fmt: skip
     parser.add_argument(
         "--benchmarks", type=Path, nargs="+", default=[], metavar="FOLDER",
@@ -78,11 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
     from tokenization.records import json_of
     from tokenization.whole_file import write_json, write_text
 
-    if arguments.limit < 1 or arguments.whole < 0:
-        raise ValueError(
-            f"--limit is {arguments.limit} and --whole is {arguments.whole}; "
-            "they must be at least 1 and 0"
-        )
+    if arguments.whole < 0:
+        raise ValueError(f"--whole is {arguments.whole}; it must be 0 or more")
     playables = models_of(arguments.models, arguments.device)
     benchmarks = [
         {"folder": str(folder), **json_of(folder / "benchmark.json")}
@@ -127,10 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _evaluations(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Path | None, list[Playable], list[str]]]:
-    """Yield the evaluations of a report: kind, data set, models and options.
-
-    Prompts are continued by the models of groove, if there are any, otherwise by those of the first one's language.
-    """
+    """Yield the evaluations of a report: kind, data set, models and options."""
     from tokenization.prepared import Prepared
 
     for folder in arguments.data:
@@ -143,6 +129,7 @@ def _evaluations(
         for kind in ("extrapolation", "ablation"):
             yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
+            "continuation": True,
             "form": language.name != "groove",  # whose pieces are too short for returns
             "infilling": "end" in language.abilities,
             "accompaniment": bool(language.parts),
@@ -151,12 +138,6 @@ def _evaluations(
             if arguments.whole and possible[kind]:
                 yield kind, folder, able, [*asked, "--pieces", str(arguments.whole)]
     yield "positions", None, playables, ["-o", "positions"]
-    if arguments.prompts is not None:
-        languages = [playable.language.name for playable in playables]
-        chosen = "groove" if "groove" in languages else languages[0]
-        able = [playable for playable in playables if playable.language.name == chosen]
-        options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-        yield "continuation", None, able, options
 
 
 def _experiment(
@@ -164,12 +145,8 @@ def _experiment(
 ) -> Experiment:
     """Return the experiment of this command line, on the report's device and in its folder."""
     parser = argparse.ArgumentParser()
-    if kind == "continuation":
-        continuation.add(parser)
-    else:
-        studies.add(parser, kind)
+    studies.add(parser, kind)
     asked = parser.parse_args(words)
     asked.evaluation, asked.device = kind, arguments.device
     asked.output = arguments.output / kind
-    make = continuation.experiment_of if kind == "continuation" else studies.experiment_of
-    return make(playables, asked)
+    return studies.experiment_of(playables, asked)

@@ -1,7 +1,7 @@
 """The experiments with trained models as commands, on held-out pieces or on the model alone.
 
-`musicgen evaluate extrapolation`, `ablation`, `positions`, `form`, `infilling`, `accompaniment`, `plan`, `realism` and
-`originality`.
+`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `accompaniment`,
+`plan`, `realism` and `originality`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ EVALUATIONS = {
     ),
     "ablation": Evaluation(doing="Removing parts", pieces=32, results="ablation.json"),
     "positions": Evaluation(doing="Probing", results="positions.json and pictures"),
+    "continuation": Evaluation(doing="Continuing", split="test"),
     "form": Evaluation(doing="Continuing", bars=56),
     "infilling": Evaluation(doing="Filling"),
     "accompaniment": Evaluation(doing="Accompanying", split="test"),
@@ -58,7 +59,7 @@ EVALUATIONS = {
 # Options that are passed to the experiments whose commands have them.
 OPTIONS = (
     "length", "control", "layers", "prompt_bars", "bars", "gap", "hide", "hear_chords", "recall",
-    "planned",
+    "planned", "tokens", "samples", "temperature",
 )  # fmt: skip
 EXAMPLES = {
     "extrapolation": """\
@@ -97,6 +98,17 @@ writes past its trained length.
 examples:
   musicgen evaluate positions ensemble
   musicgen evaluate positions runs/ape runs/sine -o positions
+""",
+    "continuation": """\
+The first bars of real pieces are continued to a fixed number of tokens, and the style of the whole continuation and
+of its quarters is compared with that of the prompt and of the piece. For reference, so are the looped prompt, the
+piece itself, and other pieces. The table has the mean ± deviation over styles, and the number of styles in which the
+continuation is closer than another piece; also the fraction of tokens copied from the prompt, and the diversity of
+the continuations of one prompt.
+
+examples:
+  musicgen evaluate continuation runs/groove runs/mine --data data/groove
+  musicgen evaluate continuation ensemble --data data/pop909 --pieces 40 --samples 5 --json
 """,
     "form": """\
 Real pieces are continued from their first bars. The written bars and the same bars of the piece are
@@ -201,7 +213,17 @@ def _add_whole_pieces(parser: argparse.ArgumentParser, name: str, evaluation: Ev
         parser.add_argument(
             "--bars", type=int, default=evaluation.bars, metavar="N", help="bars to write"
         )
-    if name == "infilling":
+    if name == "continuation":
+        for option, kind, value, text in (
+            ("--prompt-bars", int, 2, "bars in the prompt"),
+            ("--tokens", int, 1024, "tokens of prompt and continuation together"),
+            ("--samples", int, 3, "continuations per prompt"),
+            ("--temperature", float, 0.6, "temperature of sampling"),
+        ):
+            parser.add_argument(
+                option, type=kind, default=value, metavar="N", help=f"{text} (default: {value})"
+            )
+    elif name == "infilling":
         parser.add_argument(
             "--gap", type=int, default=4, metavar="N",
             help=f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
@@ -219,7 +241,7 @@ def _add_whole_pieces(parser: argparse.ArgumentParser, name: str, evaluation: Ev
             action="store_true",
             help="use chords recognised in the other parts, instead of those of the piece",
         )
-    if name not in ("accompaniment", "plan"):
+    if name not in ("accompaniment", "continuation", "plan"):
         parser.add_argument(
             "--recall", type=float, default=MUSICAL.recall, metavar="R",
             help="weight of what the model recalls from the piece, 0 to 1",
@@ -261,6 +283,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     from evaluation.study import (
         ablation,
         accompaniment,
+        continuation,
         experiments,
         form_and_infilling,
         losses,
@@ -282,7 +305,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         )
     if "recall" in arguments:
         replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
-    check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces")
+    check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces", "samples")
     if getattr(arguments, "skip", 0) < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
@@ -291,6 +314,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         "extrapolation": losses.extrapolation,
         "ablation": ablation.ablation,
         "accompaniment": accompaniment.accompaniment,
+        "continuation": continuation.continuation,
     }
     if name in makers:
         return makers[name](models, choice, **options)

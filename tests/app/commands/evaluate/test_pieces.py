@@ -66,9 +66,9 @@ def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
     assert (found["pieces"], found["bars"], found["hear_chords"]) == (2, 1, True)
     row, bar, at_once = found["models"][0]["table"]
-    assert (bar["metric"], at_once["metric"]) == ("notes_a_bar", "sounding")
+    assert (bar["measure"], at_once["measure"]) == ("drums: notes per bar", "drums: polyphony")
     assert bar["real"]["mean"] > 0
-    assert (row["part"], row["metric"], row["pieces"]) == ("drums", "onset_drum", 2)
+    assert (row["measure"], row["pieces"]) == ("drums: onset–drum", 2)
     assert 0 <= row["written"]["mean"] <= 1
     assert (row["same"]["n"], row["written"]["n"]) == (2, 2)  # without a style, a piece is its own
     assert out.startswith("onset–duration, time–pitch, onset–drum: similarity of style to the")
