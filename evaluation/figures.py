@@ -19,7 +19,7 @@ from matplotlib import cm, colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evaluation.attention import GAMMA, unpack
+from evaluation.attention import GAMMA
 from evaluation.tables import Result
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def attention(model: Result) -> Figure:
     In each map, keys run from left to right and queries from top to bottom.
     """
     maps = model["attention"]
-    pixels = unpack(maps["pixels"]).astype(float) / 255  # (layers, heads, P, P)
+    pixels = np.array(maps["pixels"]) / 255  # (layers, heads, P, P)
     later = np.triu(np.ones(pixels.shape[2:], dtype=bool), 1)
     shown = np.ma.masked_invalid(_mosaic(np.where(later, np.nan, pixels)))
     rows, columns = pixels.shape[:2]

@@ -14,14 +14,9 @@ from inspect import isgeneratorfunction
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from musicgen.common.workers import Failed, Workers, as_done, limit_workers
-from musicgen.continuation import Continuation, Generation, together
-from musicgen.generation.request import Request
-from musicgen.generation.sampling import Sampling
-from musicgen.pieces import empty_prompt
-from musicgen.playable import Playable, find, load
+from musicgen.continuation import Generation, together
+from musicgen.playable import Playable, find
 from tokenization.whole_file import make_folder, write_whole
 from tokenization.wording import listed
 
@@ -69,49 +64,6 @@ def facts_of(model: Playable) -> dict[str, Any]:
         "config": model.config,
         "training": model.training,
         "number": model.number,
-    }
-
-
-# Measurements of a model given by name. Their arguments and results are plain data, so that any process can run them.
-
-MAP_SAMPLES = 2  # generated pieces over which attention maps are averaged
-
-
-def probes(
-    *, model: str, length: int, tokens: int | None, seed: int, device: str
-) -> dict[str, list[dict[str, Any]]]:
-    """Return translation invariance and monotonicity by head, for the ranges of table 7 and of figure 4."""
-    from evaluation.probes import local_ranges, paper_ranges, probe
-
-    performer = load(model, device).performer
-    size = performer.config.vocabulary_size
-    probed = np.unique(np.linspace(0, size - 1, min(tokens or size, size)).round().astype(int))
-    table, figure = paper_ranges(length), local_ranges(length)
-    limit = performer.config.longest or length * 2
-    ranges = [one for one in [*table, *figure] if one.stop <= limit]
-    found = probe(performer, ranges, probed.tolist(), seed)
-    return {
-        name: [row for row in found if any(vars(one).items() <= row.items() for one in part)]
-        for name, part in (("table", table), ("figure", figure))
-    }
-
-
-def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, Any]:
-    """Return the learned templates up to the trained length, and attention maps of generated pieces past it."""
-    from evaluation.attention import attention_maps, paper_layers, templates
-
-    loaded = load(model, device)
-    performer = loaded.performer
-    limit = performer.config.longest or length * 2
-    sampling = Sampling(temperature=1.0, top_p=0.95)
-    request = Request(tokens=min(length + length // 2, limit) - 1, sampling=sampling)
-    requests = [replace(request, seed=seed + number) for number in range(MAP_SAMPLES)]
-    start = empty_prompt(loaded.language)
-    pieces = [Continuation(loaded, start, one).finish().sequences()[0] for one in requests]
-    layers = paper_layers(performer.config.layers)
-    return {
-        "templates": templates(performer, length, layers[0], seed),
-        "attention": attention_maps(performer, pieces, layers, seed),
     }
 
 
@@ -338,34 +290,6 @@ def models_for_language(
     if not able:
         raise ValueError("; ".join(left_out) + f"; name a model that uses {language}")
     return able, left_out
-
-
-def positions(
-    playables: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
-) -> Experiment:
-    """Probe the encodings with sequences of one repeated token; with `drawn`, collect data for the figures too."""
-    jobs = []
-    for playable in playables:
-        length = probed_length(playable)
-        jobs.append(job_of(playable, probes, device, length=length, tokens=tokens, seed=seed))
-        if drawn:
-            jobs.append(job_of(playable, pictures, device, length=length, seed=seed))
-
-    def compose(found: Found) -> dict[str, Any]:
-        from evaluation.probes import best_heads
-
-        models: dict[str, dict[str, Any]] = {}
-        for playable, _, done in found:
-            model = models.setdefault(playable.name, {**model_fields(playable), "seconds": 0.0})
-            model["seconds"] = round(model["seconds"] + done.seconds, 1)
-            if "table" in done.result:
-                best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
-                model["probes"] = {**done.result, **best, "length": probed_length(playable)}
-            else:
-                model.update(done.result)
-        return {"models": list(models.values())}
-
-    return Experiment(jobs=jobs, compose=compose)
 
 
 def model_fields(playable: Playable) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
     evaluation = EVALUATIONS[name]
     if name == "positions":
         parser.add_argument(
-            "--tokens", type=int, metavar="N", help="probe with N tokens (default: all)"
+            "--tokens", type=int, default=64, metavar="N", help="probe with N tokens (default: 64)"
         )
         add_study(parser, results=evaluation.results)
     elif name in ("extrapolation", "ablation"):
@@ -284,10 +284,10 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         ablation,
         accompaniment,
         continuation,
-        experiments,
         form_and_infilling,
         losses,
         originality,
+        positions,
         realism,
     )
     from evaluation.study.piece_jobs import Choice
@@ -297,7 +297,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         check_counts(arguments, "tokens")
         drawn = arguments.output is not None
         how = {"tokens": arguments.tokens, "seed": arguments.seed, "drawn": drawn}
-        return experiments.positions(models, device=device, **how)
+        return positions.positions(models, device=device, **how)
     name: str = arguments.evaluation
     if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
