@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from evaluation import figures
@@ -58,90 +57,81 @@ FIGURES: dict[str, Callable[[Result], Figure]] = {
 }
 
 
-# The parts of the page; the macros of report.html give their markup and escape what they are filled with.
-
-WIDE = 8  # columns above which a table is set in smaller type
-
 _PAGE = Environment(
     loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
 ).get_template("report.html")
-_EMPTY = {
-    "sections": (),
-    "models": "",
-    "lead": "",
-    "results": dict.fromkeys(("command", "made", "machine")),
-}
-_parts: Any = _PAGE.make_module(_EMPTY)
-Section = tuple[str, str, Markup]  # anchor, title, content
-Part = Callable[..., Markup]
-paragraph: Part = _parts.paragraph  # (text)
-remarks: Part = _parts.remarks  # (sentences): a list that stands out
-method: Part = _parts.method  # (sentences, command): how something was measured
-
-
-def document(models: str, lead: str, sections: Sequence[Section], results: Any) -> str:
-    """Return the whole page."""
-    return _PAGE.render(models=models, lead=lead, sections=sections, results=results)
-
-
-def picture(drawn: Figure, caption: str) -> Markup:
-    """Return a figure with its caption, which also describes it to screen readers."""
-    return _parts.picture(base64.b64encode(figures.png(drawn)).decode(), caption)
-
-
-def table(content: Table) -> Markup:
-    """Return a table with its caption."""
-    return _parts.table(content.head, content.rows, content.caption, len(content.head) > WIDE)
-
-
-# The sections of the page, made from the results.
-
 MODELS_IN_TITLE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One section of the page: what it is about, its table and pictures, and how it was measured."""
+
+    anchor: str
+    title: str
+    table: Table
+    lead: str = ""
+    pictures: Sequence[
+        tuple[str, str]
+    ] = ()  # captions, which describe them to screen readers, and PNG in base64
+    remarks: Sequence[str] = ()
+    method: Sequence[str] = ()
+    command: str = ""
 
 
 def page(results: Result) -> str:
     """Return the HTML page of the results."""
-    left_out = [sentence(text) for text in results["left_out"]]
-    content = table(models_table(results["models"])) + remarks(left_out)
-    sections = [("models", "Models", content)]
+    sections = [
+        Section(
+            anchor="models",
+            title="Models",
+            table=models_table(results["models"]),
+            remarks=[sentence(text) for text in results["left_out"]],
+        )
+    ]
     for number, result in enumerate(results["experiments"]):
         if result["models"]:
-            kind, data = result["kind"], result.get("data")
-            title = KINDS[kind] + (f": {PurePath(data).name}" if data else "")
-            sections.append((f"{kind}-{number}", title, _experiment(kind, result)))
-    for number, result in enumerate(results["benchmarks"]):
-        title = f"Benchmark: {PurePath(result['folder']).name}"
-        sections.append((f"benchmark-{number}", title, _benchmark(result)))
+            sections.append(_experiment(number, result))
+    sections += [_benchmark(*numbered) for numbered in enumerate(results["benchmarks"])]
     labels = [model["label"] for model in results["models"]]
     models = ", ".join(labels) if len(labels) <= MODELS_IN_TITLE else f"{len(labels)} models"
-    return document(models, filled(LEADS["page"]), sections, results)
+    return _PAGE.render(
+        models=models, lead=filled(LEADS["page"]), sections=sections, results=results
+    )
 
 
-def _experiment(kind: str, result: Result) -> Markup:
-    """Return a section's introduction, figures and tables, and how it was measured."""
-    content = paragraph(filled(LEADS[kind]))
+def _experiment(number: int, result: Result) -> Section:
+    """Return the section of an experiment."""
+    kind, data = result["kind"], result.get("data")
+    drawn = []
     if kind in FIGURES:
-        content += picture(FIGURES[kind](result), filled(CAPTIONS[kind]))
-    content += table(table_of(kind, result))
+        drawn.append((filled(CAPTIONS[kind]), FIGURES[kind](result)))
     for model in result["models"] if kind == "positions" else ():
         facts = {"model": model["model"], **model["attention"]}
-        for name, drawn in figures.pictures(model).items():
-            content += picture(drawn, filled(CAPTIONS[name], **facts))
-    where = (
-        [f"{result['pieces']} pieces of the {result['split']} split of {result['data']}."]
-        if "split" in result
-        else []
+        for name, one in figures.pictures(model).items():
+            drawn.append((filled(CAPTIONS[name], **facts), one))
+    pieces = f"{result['pieces']} pieces of the {result['split']} split of {data}." if data else ""
+    return Section(
+        anchor=f"{kind}-{number}",
+        title=KINDS[kind] + (f": {PurePath(data).name}" if data else ""),
+        lead=filled(LEADS[kind]),
+        table=table_of(kind, result),
+        pictures=[(text, base64.b64encode(figures.png(one)).decode()) for text, one in drawn],
+        method=[pieces] if pieces else [],
+        command=result["command"],
     )
-    return content + method(where, result["command"])
 
 
-def _benchmark(result: Result) -> Markup:
-    """Return the table of a benchmark, and how its models were trained."""
+def _benchmark(number: int, result: Result) -> Section:
+    """Return the section of a benchmark."""
     head, *lines = result["table"]
     settings = ", ".join(f"{name} {value}" for name, value in result["training"].items())
     trained = f"Trained on {result['machine']}: {settings}."
-    return (
-        paragraph(filled(LEADS["benchmark"], what=result["what"]))
-        + table(Table(head=head, rows=lines, caption=BENCHMARK_CAPTION))
-        + method([result["about"], *map(sentence, result["remarks"]), trained], result["command"])
+    return Section(
+        anchor=f"benchmark-{number}",
+        title=f"Benchmark: {PurePath(result['folder']).name}",
+        lead=filled(LEADS["benchmark"], what=result["what"]),
+        table=Table(head=head, rows=lines, caption=BENCHMARK_CAPTION),
+        method=[result["about"], *map(sentence, result["remarks"]), trained],
+        command=result["command"],
     )
