@@ -22,12 +22,10 @@ from torch.nn import functional
 from musicgen.common.learning import generator_from
 from musicgen.config import needs_linear_attention
 from musicgen.features import Favor
-from musicgen.performer import Attention, Passage, Performer, State
+from musicgen.performer import Attention, Passage, Performer
 from musicgen.position.base import PERIODS, MusicalFrequencies, waves
 from musicgen.position.flt import Flt
 from musicgen.position.spe.base import StochasticPosition
-
-WINDOW = 1024  # tokens per forward pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,61 +78,43 @@ def sides_of(
 
     With `pace`, an encoding in musical time takes every token to last `pace` ticks.
     """
-    at = model.start(generator_from(seed))
-    states: list[Any] = [None] * (max(layers) + 1)
-    parts: dict[int, list[tuple[Tensor, ...]]] = {layer: [] for layer in layers}
-    for start in range(0, len(tokens), WINDOW):
-        window = tokens[None, start : start + WINDOW]
-        passage, at = _passage(model, window, at, pace)
-        x = model.embed(window, passage)
-        for layer in range(len(states)):
-            block: Any = model.blocks[layer]
-            if layer in parts:
-                inputs = block.attention_norm(x) if block.pre else x
-                parts[layer].append(_sides(block.attention, inputs, passage))
-            if layer + 1 < len(states):
-                x, states[layer] = block(x, passage, states[layer])
-    return {layer: _joined(found, model) for layer, found in parts.items()}
+    start = model.start(generator_from(seed))
+    passage, after = model.passage(tokens[None], start)
+    if pace is not None and model.position.musical:
+        ticks = pace * torch.arange(len(tokens) + 1, device=tokens.device)
+        times = torch.stack([ticks[None, 1:], ticks[None, :-1]])  # after and before each token
+        code = model.position.cover(start.code, 0, after.position, times)
+        passage = replace(passage, code=code)
+    x = model.embed(tokens[None], passage)
+    found = {}
+    for layer in range(max(layers) + 1):
+        block: Any = model.blocks[layer]
+        if layer in layers:
+            inputs = block.attention_norm(x) if block.pre else x
+            found[layer] = _sides(block.attention, inputs, passage)
+        if layer < max(layers):
+            x, _ = block(x, passage, None)
+    return found
 
 
-def _passage(
-    model: Performer, window: Tensor, at: State, pace: int | None
-) -> tuple[Passage, State]:
-    passage, after = model.passage(window, at)
-    if pace is None or not model.position.musical:
-        return passage, after
-    ticks = pace * torch.arange(at.position, after.position + 1, device=window.device)
-    times = torch.stack([ticks[None, 1:], ticks[None, :-1]])  # after and before each token
-    code = model.position.cover(at.code, at.position, after.position, times)
-    return replace(passage, code=code), replace(after, code=code)
-
-
-def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:
-    """Return queries and keys of a window, and those of the normaliser if it has its own: (T, H, ·) each."""
+def _sides(attention: Attention, x: Tensor, passage: Passage) -> Sides:
+    """Return queries and keys of a layer, and those of the normaliser if it has its own."""
     position, code, start = passage.position, passage.code, passage.start
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
-    q, k = position.qk(q, k, code, start, attention.layer)
+    sides = position.qk(q, k, code, start, attention.layer)
     features = attention.features
-    if features is None:
-        return q[0], k[0]
-    after = needs_linear_attention(type(position))
-    if isinstance(features, Favor) and not after:
-        return q[0], k[0]
-    fq, fk = features.queries(q), features.keys(k)
-    placed = position.features(fq, fk, code, start, attention.layer)
-    own = () if position.normaliser_is_positioned else (fq, fk)
-    return tuple(side[0] for side in (*placed, *own))
-
-
-def _joined(parts: list[tuple[Tensor, ...]], model: Performer) -> Sides:
-    q, k, *own = (torch.cat(side).transpose(0, 1).float() for side in zip(*parts, strict=True))
-    after = needs_linear_attention(type(model.position))
-    estimated = model.config.features_name == "favor" and not after
+    estimated = isinstance(features, Favor) and not needs_linear_attention(type(position))
+    own = ()
+    if features is not None and not estimated:
+        fq, fk = features.queries(sides[0]), features.keys(sides[1])
+        sides = position.features(fq, fk, code, start, attention.layer)
+        own = () if position.normaliser_is_positioned else (fq, fk)
+    q, k, *own = (side[0].transpose(0, 1).float() for side in (*sides, *own))
     return Sides(
         q=q,
         k=k,
-        exponential=model.config.attention == "softmax" or estimated,
-        decay=model.position.decay,
+        exponential=features is None or estimated,
+        decay=position.decay,
         normaliser=(own[0], own[1]) if own else None,
     )
 
@@ -210,27 +190,22 @@ def templates(
             found = waves(learned(), lags, like=learned.offsets)[0].movedim(0, -1)  # (H, D, N)
         else:
             return None
-    heads, width = found.shape[:2]
-    numbers = np.linspace(0, heads * width - 1, min(SHOWN, heads * width)).round().astype(int)
-    realised = None
+    kept = [found]
     if isinstance(position, StochasticPosition):
-        realised = _realised(position, length, layer, seed)
-
-    def shown(values: torch.Tensor) -> list[list[float]]:
-        chosen = values.flatten(0, 1)[numbers] if bar is None else values.mean(1)[:SHOWN]
-        return chosen.tolist()
-
-    of_heads = [[head, None] for head in range(min(SHOWN, heads))]
+        kept.append(_realised(position, length, layer, seed))
+    if bar is not None:
+        kept = [values.mean(1, keepdim=True) for values in kept]
+    heads, width = kept[0].shape[:2]
+    numbers = np.linspace(0, heads * width - 1, min(SHOWN, heads * width)).round().astype(int)
+    limit, *realised = [values.flatten(0, 1)[numbers].tolist() for values in kept]
     return {
         "layer": layer,
         "length": length,
-        "heads": heads,
-        "features": width,
         "realisations": getattr(position, "realisations", None),
         "bar": bar,
-        "shown": [[int(n // width), int(n % width)] for n in numbers] if bar is None else of_heads,
-        "limit": shown(found),
-        "realised": None if realised is None else shown(realised),
+        "shown": [[int(n // width), int(n % width)] for n in numbers],  # heads and features
+        "limit": limit,
+        "realised": realised[0] if realised else None,
     }
 
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from evaluation import figures
-from evaluation.tables import KINDS, Result, Table, models_table, table_of
+from evaluation.tables import ABOUT, KINDS, Result, Table, models_table, table_of
 from tokenization.wording import filled, sentence
 
 # What each section is about, and what its figure shows.
@@ -19,21 +19,6 @@ from tokenization.wording import filled, sentence
 LEADS = {
     "page": """Loss past the trained length, properties of the position encodings, attention maps, and the style of
         continuations: the measurements of the papers, repeated with these models.""",
-    "extrapolation": """The model reads pieces and predicts each next token. If its position encoding extrapolates, the
-        loss stays low after the dashed line, where the trained length ends.""",
-    "ablation": """The loss on the same pieces with one part of the model removed. Open gates let no position through;
-        with the decay off, heads forget nothing. If the loss does not change, the model does not use the part. How well
-        a model trained without it would do can only be found by training one (`musicgen compare`).""",
-    "positions": """The model reads one token over and over, so that only position distinguishes the copies. Translation
-        invariance: do attention weights depend only on the offset? Monotonicity: do they decrease with it? 0 is
-        perfect. Below, what the encodings have learned, and attention in pieces that the models generated past their
-        trained length.""",
-    "continuation": """The first bars of real pieces are continued several times. If a model does not drift, the last
-        quarter is as similar to the prompt as the first.""",
-    "form": """Do continuations return to earlier material, and do they end? Real pieces are continued from their first
-        bars and compared with the same bars of the originals.""",
-    "infilling": """Some bars of real pieces are removed and written again, given the bars before and after.""",
-    "accompaniment": """The parts of real pieces are hidden, one at a time, and written again, given the others.""",
     "benchmark": """An experiment with small models: {what}. Variants of one model, with different position encodings or
         components, are trained on the same examples in the same order. The models above are not involved.""",
 }
@@ -73,7 +58,7 @@ class Section:
     lead: str = ""
     pictures: Sequence[
         tuple[str, str]
-    ] = ()  # captions, which describe them to screen readers, and PNG in base64
+    ] = ()  # captions, which also describe them, and PNG in base64
     remarks: Sequence[str] = ()
     method: Sequence[str] = ()
     command: str = ""
@@ -93,7 +78,7 @@ def page(results: Result) -> str:
         if result["models"]:
             sections.append(_experiment(number, result))
     sections += [_benchmark(*numbered) for numbered in enumerate(results["benchmarks"])]
-    labels = [model["label"] for model in results["models"]]
+    labels = [model["model"] for model in results["models"]]
     models = ", ".join(labels) if len(labels) <= MODELS_IN_TITLE else f"{len(labels)} models"
     return _PAGE.render(
         models=models, lead=filled(LEADS["page"]), sections=sections, results=results
@@ -114,7 +99,7 @@ def _experiment(number: int, result: Result) -> Section:
     return Section(
         anchor=f"{kind}-{number}",
         title=KINDS[kind] + (f": {PurePath(data).name}" if data else ""),
-        lead=filled(LEADS[kind]),
+        lead=filled(ABOUT[kind]),
         table=table_of(kind, result),
         pictures=[(text, base64.b64encode(figures.png(one)).decode()) for text, one in drawn],
         method=[pieces] if pieces else [],

@@ -20,13 +20,12 @@ pieces; a piece without a style counts as a style of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.style import METRICS, cosine, onset_drum, onset_duration, time_pitch
+from evaluation.metrics.style import METRICS, profiles, similarities
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
 from evaluation.study.piece_jobs import (
@@ -63,12 +62,12 @@ TITLES = {
     "consonant": "consonant",
     "unsupported": "unsupported",
 }
+TO_THE_HIDDEN_PART = {*METRICS, "pitch_divergence", "onset_divergence"}
 ROLES = ("bass", "drums", "other")
 _BASSES = range(32, 40)  # General MIDI programs
 _CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones from this part up to the other part, modulo 12
 _ONSET_BINS = 64
 Row = dict[str, Any]
-Others = Mapping[str, Notes | None]  # the part in other music, shifted to begin at 0
 
 
 def role(track: Track) -> str:
@@ -112,38 +111,50 @@ def part_of(score: Score | None, track: int | None) -> Notes | None:
     return None if score is None or track is None else score.notes[score.notes.track == track]
 
 
-def likenesses(piece: Score, track: int, others: Others) -> list[Row]:
-    """Return rows of the part's likeness in other music to that of the piece, and of its fraction of chord tones."""
-    true, beat = piece.notes[piece.notes.track == track], piece.ticks_per_beat
-    drums = piece.tracks[track].is_drum
-    melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
-    profiles = {"onset_drum": onset_drum} if drums else melodic
-    expected = {metric: profile(true, beat) for metric, profile in profiles.items()}
-
-    def likeness(metric: str, own: Notes) -> float | None:
-        return cosine(expected[metric], profiles[metric](own, beat))
-
-    rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
-    rows = [_zero_if_missing(row, bool(expected[row["measure"]].any())) for row in rows]
-    if not drums:
-        measure = {"in_harmony": lambda own: in_harmony(own, piece.pitched, beat)}
-        (row,) = _rows(measure, {REAL: true, **others})
-        rows.append(_zero_if_missing(row, row[REAL] is not None))
+def compared(piece: Score, track: int, bars: int, parts: Mapping[str, Notes | None]) -> list[Row]:
+    """Return one row per measure, with its value for the hidden part (`real`) and for each other part."""
+    found = {
+        name: {} if notes is None else _measures(piece, track, bars, notes)
+        for name, notes in {REAL: part_of(piece, track), **parts}.items()
+    }
+    rows = []
+    for measure, real in found[REAL].items():
+        row = {name: values.get(measure) for name, values in found.items()}
+        if real is not None and row.get(WRITTEN, 0) is None:
+            row[WRITTEN] = 0.0  # a silent part
+        if measure in TO_THE_HIDDEN_PART:
+            row[REAL] = None
+        rows.append({"measure": measure, **row})
     return rows
 
 
-def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others) -> list[Row]:
-    """Return one row per measure, with its value for each part; None for a missing part."""
-    return [
-        {"measure": metric}
-        | {name: None if notes is None else measure(notes) for name, notes in parts.items()}
-        for metric, measure in measures.items()
-    ]
+def _measures(piece: Score, track: int, bars: int, own: Notes) -> dict[str, float | None]:
+    """Return the measures of a part that is played instead of a track of a piece."""
+    is_drum, ticks = piece.tracks[track].is_drum, int(bar_lines(piece, bars)[-1])
+    pitched, hidden = piece.pitched, piece.notes[piece.notes.track == track]
+    expected, ours = (
+        profiles(piece.replace(notes=notes.replace(track=np.full(len(notes), track))))
+        for notes in (hidden, own)
+    )
+    alike = similarities(expected, ours).items()
+    found = {metric: value for metric, value in alike if (metric == "onset_drum") == is_drum}
+    found["notes_a_bar"] = len(own) / bars
+    found["sounding"] = float(own.duration_ticks.sum()) / ticks
+    if is_drum:
+        return found
 
+    def onsets(notes: Notes) -> np.ndarray:
+        return np.minimum(notes.onset_ticks * _ONSET_BINS // ticks, _ONSET_BINS - 1)
 
-def _zero_if_missing(row: Row, is_in_hidden: bool) -> Row:
-    """Set a missing value of the generated part to 0 if the hidden part has one."""
-    return {**row, WRITTEN: 0.0} if is_in_hidden and row.get(WRITTEN, 0) is None else row
+    consonant, unsupported = _support(pitched[pitched.track != track], own)
+    return {
+        **found,
+        "in_harmony": in_harmony(own, pitched, piece.ticks_per_beat),
+        "pitch_divergence": _divergence(own.pitch, hidden.pitch, 128),
+        "onset_divergence": _divergence(onsets(own), onsets(hidden), _ONSET_BINS),
+        "consonant": consonant,
+        "unsupported": unsupported,
+    }
 
 
 def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None:
@@ -164,47 +175,11 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
     return float(inside[counted].mean())
 
 
-def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
-    """Return rows of a part's notes per bar and mean number of sounding notes, in the piece and in other music."""
-    ticks = int(bar_lines(piece, bars)[-1])
-    measures = {
-        "notes_a_bar": lambda own: len(own) / bars,
-        "sounding": lambda own: float(own.duration_ticks.sum()) / ticks,
-    }
-    return _rows(measures, {REAL: part_of(piece, track), **others})
-
-
-def streammuse(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
-    """Return StreamMUSE's measures of a pitched part: divergence from the hidden part, and support of the others."""
-    true = part_of(piece, track)
-    if true is None or piece.tracks[track].is_drum:
-        return []
-    ticks = int(bar_lines(piece, bars)[-1])
-    pitched = piece.pitched
-    melody = pitched[pitched.track != track]
-
-    def onsets(notes: Notes) -> np.ndarray:
-        return np.minimum(notes.onset_ticks * _ONSET_BINS // ticks, _ONSET_BINS - 1)
-
-    divergences = {
-        "pitch_divergence": lambda own: _divergence(own.pitch, true.pitch, 128),
-        "onset_divergence": lambda own: _divergence(onsets(own), onsets(true), _ONSET_BINS),
-    }
-    support = {
-        name: (None, None) if own is None else _support(melody, own)
-        for name, own in {REAL: true, **others}.items()
-    }
-    rows = _rows(divergences, others)
-    for number, metric in enumerate(("consonant", "unsupported")):
-        rows.append({"measure": metric, **{name: both[number] for name, both in support.items()}})
-    return rows
-
-
 def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
     """Return the Jensen–Shannon divergence of two distributions over bins, 0 … ln 2; ln 2 without notes."""
     from scipy.spatial.distance import jensenshannon  # takes a second to import
 
-    if not len(ours):
+    if not (len(ours) and len(true)):
         return float(np.log(2))
     one, other = (np.bincount(values, minlength=bins) for values in (ours, true))
     return float(jensenshannon(one, other)) ** 2
@@ -286,7 +261,6 @@ def accompanied(
         for label, score in zip(("same", "other"), others, strict=True):
             their_track = None if score is None else hidden_parts(score).get(name)
             parts[label] = part_of(score, their_track)
-        rows = likenesses(piece, track, parts) + density(piece, track, bars, parts)
-        rows += streammuse(piece, track, bars, parts)
+        rows = compared(piece, track, bars, parts)
         found += [{**about, **one, "measure": f"{name}: {TITLES[one['measure']]}"} for one in rows]
     return found

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from evaluation.likelihood import FAR
 from evaluation.metrics.estimates import estimate, grouped, means
-from evaluation.metrics.form import COLLAPSES
 from evaluation.study.experiments import (
     Experiment,
-    Found,
     job_of,
     models_for_language,
     probed_length,
@@ -24,6 +21,7 @@ from musicgen.playable import Playable, find, load
 from tokenization.prepared import Prepared
 
 Rows = list[dict[str, Any]]
+FAR = 4.0  # how far pieces are read, in trained lengths
 END = "end: "  # prefix of the measures that are signs of an ending
 
 
@@ -160,14 +158,9 @@ def per_piece(
         for piece in pieces
     ]
 
-    def compose(found: Found) -> dict[str, Any]:
-        rows: dict[str, Rows] = {}
-        for playable, _, done in found:
-            rows.setdefault(playable.name, []).extend(done.result)
-        models = rows.items()
-        return {
-            "models": [{"model": name, "table": table(own), "rows": own} for name, own in models]
-        }
+    def compose(playable: Playable, results: list[Rows]) -> Rows:
+        rows = [row for result in results for row in result]
+        return [{"model": playable.name, "table": table(rows), "rows": rows}]
 
     facts = {**choice.facts(len(pieces)), "left_out": left_out, **arguments}
     return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
@@ -186,8 +179,8 @@ def estimates(rows: Rows) -> Rows:
             side: means(own, "style", side) if styled else [row[side] for row in own]
             for side in sides
         }
-        shares = measure.startswith(END) or measure == COLLAPSES  # 0 or 1 for each piece
-        row = {side: asdict(estimate(found, shares=shares)) for side, found in values.items()}
+        shares = measure.startswith(END)  # 0 or 1 for each piece
+        row = {side: estimate(found, shares=shares) for side, found in values.items()}
         table.append({"measure": measure, "pieces": len(own), **row, **_above(values)})
     return table
 

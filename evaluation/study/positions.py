@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from evaluation.attention import Sides, attention_maps, paper_layers, sides_of, templates
-from evaluation.study.experiments import Experiment, Found, job_of, model_fields, probed_length
+from evaluation.study.experiments import Experiment, job_of, model_fields, probed_length
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
@@ -131,7 +131,7 @@ def best_heads(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     found: dict[tuple[int, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in shared)
-        empty = dict(zip(shared, key, strict=True)) | dict.fromkeys(METRICS)
+        empty: Row = {**dict(zip(shared, key, strict=True)), **dict.fromkeys(METRICS)}
         best = found.setdefault(key, empty)
         for metric in METRICS:
             value = row[metric]
@@ -194,17 +194,11 @@ def positions(
         if drawn:
             jobs.append(job_of(playable, pictures, device, length=length, seed=seed))
 
-    def compose(found: Found) -> dict[str, Any]:
-        models: dict[str, dict[str, Any]] = {}
-        for playable, _, done in found:
-            model = models.setdefault(playable.name, {**model_fields(playable), "seconds": 0.0})
-            model["seconds"] = round(model["seconds"] + done.seconds, 1)
-            if "table" in done.result:
-                best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
-                model["probes"] = {**done.result, **best, "length": probed_length(playable)}
-            else:
-                model.update(done.result)
-        return {"models": list(models.values())}
+    def compose(playable: Playable, results: list[Row]) -> list[Row]:
+        probed, *drawn = results
+        best = {f"best_{name}": best_heads(rows) for name, rows in probed.items()}
+        found = {"probes": {**probed, **best, "length": probed_length(playable)}}
+        return [{**model_fields(playable), **found, **(drawn[0] if drawn else {})}]
 
     return Experiment(jobs=jobs, compose=compose)
 

@@ -4,7 +4,7 @@ from evaluation.report import page
 
 NAME = 'a "curve" <w>'
 MODEL = {
-    "label": "<m>", "encoding": "<e>", "language": "<l>", "trained_length": 4, "parameters": None,
+    "model": "<m>", "encoding": "<e>", "language": "<l>", "trained_length": 4, "parameters": None,
     "training": {"data": "<d>"}, "sha256": "",
 }  # fmt: skip
 RANGE = {"start": 0, "stop": 2, "offset": 1, "tokens": 5, "translation": 0.1, "monotonicity": None}

@@ -14,8 +14,7 @@ from app import output
 from app.commands.evaluate import studies
 from app.commands.evaluate.study_options import (
     KEPT,
-    add_choice,
-    add_length,
+    add_split,
     add_study,
     command_line,
     run_experiments,
@@ -57,15 +56,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--benchmarks", type=Path, nargs="+", default=[], metavar="FOLDER",
         help="results of `musicgen benchmark … -o FOLDER`, to include their tables",
     )  # fmt: skip
-    add_length(parser)
-    add_choice(parser, 32)
+    parser.add_argument(
+        "--length", type=int, metavar="N",
+        help="tokens to read of each piece (default: 4 times the trained length)",
+    )  # fmt: skip
+    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="pieces to read")
+    add_split(parser)
     add_study(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
     from evaluation.report import page
-    from evaluation.study.experiments import facts_of, models_of
+    from evaluation.study.experiments import model_fields, models_of
     from musicgen.common.processes import machine
     from tokenization.records import json_of
     from tokenization.whole_file import write_json, write_text
@@ -103,7 +106,16 @@ def run(arguments: argparse.Namespace) -> None:
         "command": command_line(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
-        "models": [facts_of(playable) for playable in playables],
+        "models": [
+            {
+                **model_fields(playable),
+                "given": playable.given,
+                "parameters": playable.parameters,
+                "config": playable.config,
+                "training": playable.training,
+            }
+            for playable in playables
+        ],
         "experiments": [*found.values()],
         "benchmarks": benchmarks,
         "left_out": [*left_out, *failures],

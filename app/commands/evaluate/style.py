@@ -40,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the similarities, of files or, as means over styles, of folders."""
-    from evaluation.style_folders import compared_files, compared_folders
+    from evaluation.metrics.style import compared_files, compared_folders
     from evaluation.tables import number, with_interval
     from tokenization.wording import counted
 

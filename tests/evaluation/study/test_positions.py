@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation import attention
 from evaluation.attention import sides_of
 from evaluation.study import positions as probes
 from musicgen.metre import Clock
@@ -80,8 +79,7 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
 
 
 @pytest.mark.parametrize("name", MUSICAL)
-def test_in_musical_time_every_token_lasts_a_sixteenth(name: str, monkeypatch):
-    monkeypatch.setattr(attention, "WINDOW", 8)
+def test_in_musical_time_every_token_lasts_a_sixteenth(name: str):
     sixteenths = Clock(bar_ticks=48, step_ticks=3, moves=((0, 1, 0),))
     model = toy_model(position={"name": name, "time": "music"}, clock=sixteenths)
     ids = torch.zeros(21).long()

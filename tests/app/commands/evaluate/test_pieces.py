@@ -55,7 +55,7 @@ def test_a_plan_is_compared_with_music_without_guidance_and_without_a_plan(evalu
 def test_infilling_measures_the_value_of_the_bars_after_a_gap(evaluate):
     found, *_ = evaluate("infilling", "ensemble", PIANO, GROOVE, "--gap", 1)
     table = {row["measure"]: row for row in found["models"][0]["table"]}
-    assert set(table) == {"loss", "f1", "likeness", "leap"}
+    assert set(table) == {"loss", "f1", "likeness"}
     assert table["loss"]["written"]["mean"] != table["loss"]["alone"]["mean"]
     left = f"left out of infilling, which uses the language ensemble: {GROOVE} (groove)"
     assert found["left_out"] == [left]

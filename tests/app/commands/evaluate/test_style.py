@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.listening import FORMAT
+from app.commands.evaluate.listening import FORMAT
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
 from tokenization.formats import write_score

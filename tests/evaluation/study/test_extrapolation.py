@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.likelihood import (
+from evaluation.study.extrapolation import (
     context_difference,
     edges_of,
     parts_of,
