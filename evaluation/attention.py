@@ -9,9 +9,7 @@ H: heads, T: time, W: width of queries and keys.
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -19,16 +17,15 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from musicgen.common.learning import generator_from
 from musicgen.config import needs_linear_attention
 from musicgen.features import Favor
-from musicgen.performer import Attention, Passage, Performer, State
+from musicgen.performer import Attention, Passage, Performer
 from musicgen.position.base import PERIODS, MusicalFrequencies, waves
 from musicgen.position.flt import Flt
 from musicgen.position.spe.base import StochasticPosition
-
-WINDOW = 1024  # tokens per forward pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,37 +40,34 @@ class Sides:
         tuple[Tensor, Tensor] | None
     )  # separate features for the denominator, (H, T, ·) each
 
-    def products(self, rows: slice, columns: slice) -> Tensor:
-        """Return the unnormalised weights, or their logarithms if exponential: (H, rows, columns)."""
-        found = self.q[:, rows] @ self.k[:, columns].mT
+    def products(self, queries: Tensor) -> Tensor:
+        """Return the unnormalised weights of some queries, or their logarithms if exponential: (H, queries, T)."""
+        found = self.q[:, queries] @ self.k.mT
         if self.exponential:
-            return found / math.sqrt(self.q.shape[-1]) + self._log_decays(rows, columns)
-        return found * self._decays(rows, columns)
+            return found / math.sqrt(self.q.shape[-1]) + self._log_decays(queries)
+        return found * self._decays(queries)
 
-    def normalised(self, rows: slice) -> Tensor:
-        """Return the causal attention of some queries, each row summing to 1: (H, rows, rows.stop)."""
-        columns = slice(0, rows.stop)
-        products = self.products(rows, columns)
-        later = torch.ones(products.shape[1:], dtype=torch.bool, device=products.device)
-        later = later.triu(1 + rows.start)
+    def normalised(self, queries: Tensor) -> Tensor:
+        """Return the causal attention of some queries, each row summing to 1: (H, queries, T)."""
+        later = torch.arange(self.k.shape[1], device=self.k.device) > queries[:, None]
+        products = self.products(queries)
         if self.exponential:
             return products.masked_fill(later, -math.inf).softmax(-1)
         weights = products.masked_fill(later, 0)
         total = weights
         if self.normaliser is not None:  # weights with positions may be negative, these are not
-            own = self.normaliser[0][:, rows] @ self.normaliser[1][:, columns].mT
-            total = (own * self._decays(rows, columns)).masked_fill(later, 0)
+            own = self.normaliser[0][:, queries] @ self.normaliser[1].mT
+            total = (own * self._decays(queries)).masked_fill(later, 0)
         return weights / total.sum(-1, keepdim=True)
 
-    def _decays(self, rows: slice, columns: slice) -> Tensor:
-        return torch.as_tensor(self._log_decays(rows, columns)).exp()
+    def _decays(self, queries: Tensor) -> Tensor:
+        return torch.as_tensor(self._log_decays(queries)).exp()
 
-    def _log_decays(self, rows: slice, columns: slice) -> Tensor | float:
+    def _log_decays(self, queries: Tensor) -> Tensor | float:
         if self.decay is None:
             return 0.0
-        i, j = (torch.arange(s.start, s.stop, device=self.q.device) for s in (rows, columns))
-        lags = (i[:, None] - j).clamp(min=0)
-        return lags * self.decay.float().log()[:, None, None]
+        lags = queries[:, None] - torch.arange(self.k.shape[1], device=self.k.device)
+        return lags.clamp(min=0) * self.decay.float().log()[:, None, None]
 
 
 @torch.inference_mode()
@@ -84,71 +78,52 @@ def sides_of(
 
     With `pace`, an encoding in musical time takes every token to last `pace` ticks.
     """
-    at = model.start(generator_from(seed))
-    states: list[Any] = [None] * (max(layers) + 1)
-    parts: dict[int, list[tuple[Tensor, ...]]] = {layer: [] for layer in layers}
-    for start in range(0, len(tokens), WINDOW):
-        window = tokens[None, start : start + WINDOW]
-        passage, at = _passage(model, window, at, pace)
-        x = model.embed(window, passage)
-        for layer in range(len(states)):
-            block: Any = model.blocks[layer]
-            if layer in parts:
-                inputs = block.attention_norm(x) if block.pre else x
-                parts[layer].append(_sides(block.attention, inputs, passage))
-            if layer + 1 < len(states):
-                x, states[layer] = block(x, passage, states[layer])
-    return {layer: _joined(found, model) for layer, found in parts.items()}
+    start = model.start(generator_from(seed))
+    passage, after = model.passage(tokens[None], start)
+    if pace is not None and model.position.musical:
+        ticks = pace * torch.arange(len(tokens) + 1, device=tokens.device)
+        times = torch.stack([ticks[None, 1:], ticks[None, :-1]])  # after and before each token
+        code = model.position.cover(start.code, 0, after.position, times)
+        passage = replace(passage, code=code)
+    x = model.embed(tokens[None], passage)
+    found = {}
+    for layer in range(max(layers) + 1):
+        block: Any = model.blocks[layer]
+        if layer in layers:
+            inputs = block.attention_norm(x) if block.pre else x
+            found[layer] = _sides(block.attention, inputs, passage)
+        if layer < max(layers):
+            x, _ = block(x, passage, None)
+    return found
 
 
-def _passage(
-    model: Performer, window: Tensor, at: State, pace: int | None
-) -> tuple[Passage, State]:
-    passage, after = model.passage(window, at)
-    if pace is None or not model.position.musical:
-        return passage, after
-    ticks = pace * torch.arange(at.position, after.position + 1, device=window.device)
-    times = torch.stack([ticks[None, 1:], ticks[None, :-1]])  # after and before each token
-    code = model.position.cover(at.code, at.position, after.position, times)
-    return replace(passage, code=code), replace(after, code=code)
-
-
-def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:
-    """Return queries and keys of a window, and those of the normaliser if it has its own: (T, H, ·) each."""
+def _sides(attention: Attention, x: Tensor, passage: Passage) -> Sides:
+    """Return queries and keys of a layer, and those of the normaliser if it has its own."""
     position, code = passage.position, passage.code
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
-    q, k = position.qk(q, k, code, attention.layer)
+    sides = position.qk(q, k, code, attention.layer)
     features = attention.features
-    if features is None:
-        return q[0], k[0]
-    after = needs_linear_attention(type(position))
-    if isinstance(features, Favor) and not after:
-        return q[0], k[0]
-    fq, fk = features.queries(q), features.keys(k)
-    placed = position.features(fq, fk, code, attention.layer)
-    own = () if position.normaliser_is_positioned else (fq, fk)
-    return tuple(side[0] for side in (*placed, *own))
-
-
-def _joined(parts: list[tuple[Tensor, ...]], model: Performer) -> Sides:
-    q, k, *own = (torch.cat(side).transpose(0, 1).float() for side in zip(*parts, strict=True))
-    after = needs_linear_attention(type(model.position))
-    estimated = model.config.features_name == "favor" and not after
+    estimated = isinstance(features, Favor) and not needs_linear_attention(type(position))
+    own = ()
+    if features is not None and not estimated:
+        fq, fk = features.queries(sides[0]), features.keys(sides[1])
+        sides = position.features(fq, fk, code, attention.layer)
+        own = () if position.normaliser_is_positioned else (fq, fk)
+    q, k, *own = (side[0].transpose(0, 1).float() for side in (*sides, *own))
     return Sides(
         q=q,
         k=k,
-        exponential=model.config.attention == "softmax" or estimated,
-        decay=model.position.decay,
+        exponential=features is None or estimated,
+        decay=position.decay,
         normaliser=(own[0], own[1]) if own else None,
     )
 
 
 # Data for figures: learned templates and attention maps (figures 1 and 7 to 12).
 #
-# Attention maps are computed and downsampled block by block, so that memory is bounded by the size of the picture.
+# Attention maps have evenly spaced queries, and keys averaged over as many positions.
 
-BLOCK = 256  # queries per block
-PIXELS = 384  # side of a map, at most
+PIXELS = 128  # side of a map, at most
 SHOWN = 8  # templates to plot individually
 # The paper's colour is min(1, (a / 0.02)^0.4) at 3072 positions; scaled, so that uniform attention always looks alike.
 FULL, FULL_LENGTH, GAMMA = 0.02, 3072, 0.4
@@ -163,32 +138,31 @@ def paper_layers(layers: int) -> list[int]:
 def attention_maps(
     model: Performer, pieces: Sequence[np.ndarray], layers: Sequence[int], seed: int = 0
 ) -> dict[str, Any]:
-    """Return attention maps averaged over pieces of equal length, as colour values on the paper's scale.
+    """Return attention maps averaged over pieces of equal length, as colours 0 … 255 on the paper's scale.
 
-    "pixels" are packed bytes (layers, heads, P, P) for `unpack`; "pixel" is the number of positions that each covers.
+    "pixels" are (layers, heads, P, P); "pixel" is the number of positions that each covers.
     """
-    length = len(pieces[0])
-    device = model.embedding.weight.device
+    length, device = len(pieces[0]), model.embedding.weight.device
     sides = [
         sides_of(model, torch.from_numpy(ids.astype(np.int64)).to(device), layers, seed + number)
         for number, ids in enumerate(pieces)
     ]
-    side = -(-length // PIXELS)
-    found = torch.zeros(len(layers), model.config.heads, *[-(-length // side)] * 2)
-    rows, full = max(1, BLOCK // side) * side, min(1.0, FULL * FULL_LENGTH / length)
-    for i, layer in enumerate(layers):
-        for start in range(0, length, rows):
-            queries = slice(start, min(start + rows, length))
-            weights = torch.stack([one[layer].normalised(queries) for one in sides]).mean(0).cpu()
-            colours = (weights.clamp(min=0) / full).pow(GAMMA).clamp(max=1)
-            found[i, :, start // side : -(-queries.stop // side)] = _pooled(colours, length, side)
+    pixel = -(-length // PIXELS)
+    queries = torch.arange(0, length, pixel, device=device)
+    full = min(1.0, FULL * FULL_LENGTH / length)
+    maps = []
+    for layer in layers:
+        weights = torch.stack([one[layer].normalised(queries) for one in sides]).mean(0).cpu()
+        colours = (weights.clamp(min=0) / full).pow(GAMMA).clamp(max=1)
+        padded = functional.pad(colours, (0, len(queries) * pixel - length))
+        maps.append((padded.unflatten(-1, (-1, pixel)).mean(-1) * 255).round().byte().tolist())
     return {
         "layers": list(layers),
         "length": length,
         "pieces": len(pieces),
-        "pixel": side,
+        "pixel": pixel,
         "full": full,
-        "pixels": pack((found * 255).round().byte().numpy()),
+        "pixels": maps,
     }
 
 
@@ -216,48 +190,23 @@ def templates(
             found = waves(learned(), lags, like=learned.offsets)[0].movedim(0, -1)  # (H, D, N)
         else:
             return None
-    heads, width = found.shape[:2]
-    numbers = np.linspace(0, heads * width - 1, min(SHOWN, heads * width)).round().astype(int)
-    realised = None
+    kept = [found]
     if isinstance(position, StochasticPosition):
-        realised = _realised(position, length, layer, seed)
-
-    def shown(values: torch.Tensor) -> list[list[float]]:
-        chosen = values.flatten(0, 1)[numbers] if bar is None else values.mean(1)[:SHOWN]
-        return chosen.tolist()
-
-    of_heads = [[head, None] for head in range(min(SHOWN, heads))]
+        kept.append(_realised(position, length, layer, seed))
+    if bar is not None:
+        kept = [values.mean(1, keepdim=True) for values in kept]
+    heads, width = kept[0].shape[:2]
+    numbers = np.linspace(0, heads * width - 1, min(SHOWN, heads * width)).round().astype(int)
+    limit, *realised = [values.flatten(0, 1)[numbers].tolist() for values in kept]
     return {
         "layer": layer,
         "length": length,
-        "heads": heads,
-        "features": width,
         "realisations": getattr(position, "realisations", None),
         "bar": bar,
-        "shown": [[int(n // width), int(n % width)] for n in numbers] if bar is None else of_heads,
-        "limit": shown(found),
-        "realised": None if realised is None else shown(realised),
+        "shown": [[int(n // width), int(n % width)] for n in numbers],  # heads and features
+        "limit": limit,
+        "realised": realised[0] if realised else None,
     }
-
-
-def pack(array: np.ndarray) -> dict[str, Any]:
-    """Compress an array of bytes into plain data."""
-    packed = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9))
-    return {"shape": list(array.shape), "dtype": str(array.dtype), "bytes": packed.decode()}
-
-
-def unpack(data: dict[str, Any]) -> np.ndarray:
-    """Restore an array from `pack`."""
-    content = zlib.decompress(base64.b64decode(data["bytes"]))
-    return np.frombuffer(content, dtype=data["dtype"]).reshape(data["shape"])
-
-
-def _pooled(colours: torch.Tensor, length: int, side: int) -> torch.Tensor:
-    """Average over squares of `side` positions: (H, rows, columns) → (H, rows / side, P)."""
-    below = -colours.shape[1] % side
-    right = -(-length // side) * side - colours.shape[2]
-    colours = torch.nn.functional.pad(colours, (0, right, 0, below))
-    return torch.nn.functional.avg_pool2d(colours, side)
 
 
 @torch.inference_mode()

@@ -6,7 +6,6 @@ Tasks run in turns, and each keeps its best time, since other programs can only 
 from __future__ import annotations
 
 import json
-import math
 import statistics
 import subprocess
 import sys
@@ -19,15 +18,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from musicgen.attention import attend
 from musicgen.config import ModelConfig
 from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
 from musicgen.playable import load
-from musicgen.position.base import Position
-from musicgen.position.spe.sine import SineSpe
 
 
 def names(only: Iterable[str]) -> list[str]:
@@ -111,73 +108,6 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# Sinusoidal SPE as its authors published it, for comparison.
-#
-# The code of all positions is one tensor (1, T, H, D, R) for queries and one for keys. Every layer makes a gated copy
-# and multiplies it with its queries and keys before summing over D. Parameters, draws and results are those of
-# musicgen/position. The memory layouts, which determine the speed, are those of the published code, so it takes the
-# same time (two layers at N = 512, forward and backward, one thread: within 5 %).
-#
-# T time, H heads, D head width, K sines, R realisations.
-
-
-@dataclass(frozen=True)
-class Materialised:
-    """One draw: ε, and the codes of queries and keys once they are computed."""
-
-    gate_noise: Tensor  # (H, D, R)
-    sides: tuple[Tensor, Tensor] | None = None  # (1, T, H, D, R) each, 1 for the batch
-
-
-class PublishedSpe(Position):
-    """A gated encoding shared by all layers, computed as its authors do, with the parameters of ours."""
-
-    def __init__(self, ours: SineSpe) -> None:
-        super().__init__(ours.config, ours.shape)
-        self.ours = ours
-
-    @property
-    def qk_width(self) -> int:
-        """The width of queries and keys after the encoding."""
-        return self.ours.qk_width
-
-    def begin(self, generator: Generator) -> Materialised:
-        """Draw ε; the other noise is drawn when the length is known."""
-        size = (self.shape.heads, self.shape.head_width, self.ours.realisations)
-        return Materialised(torch.randn(size, generator=generator) * self.ours.scale)
-
-    def cover(
-        self, code: Materialised, start: int, stop: int, times: Tensor | None = None
-    ) -> Materialised:
-        """Compute the codes of all positions."""
-        heads, width, realisations = code.gate_noise.shape
-        noise = torch.randn(heads, width, 2 * self.ours.config.sines, realisations)
-        return Materialised(code.gate_noise, sine_code(self.ours, noise, start, stop))
-
-    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
-        """Contract with a gated copy of the code for this layer: (B, T, H, D) → (B, T, H, R)."""
-        gate = torch.sigmoid(self.ours.gates[layer]).unsqueeze(-1)  # (H, D, 1)
-        gated = [(1 - gate).sqrt() * c + gate.sqrt() * code.gate_noise for c in code.sides]
-        q_placed, k_placed = (
-            (c * x.unsqueeze(-1)).sum(-2) for x, c in zip((q, k), gated, strict=True)
-        )
-        return q_placed, k_placed
-
-
-def sine_code(ours: SineSpe, noise: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
-    """Return q̄ and k̄ from noise (H, D, 2K, R): waves times gains times noise."""
-    frequencies, offsets, gains = ours.frequencies[0].to(noise), ours.offsets[0], ours.gains[0]
-    positions = torch.arange(start, stop).unsqueeze(-1)  # (T, 1)
-    weights = gains.repeat_interleave(2, -1).unsqueeze(-1) * noise / math.sqrt(noise.shape[2])
-
-    def side(offset: Tensor | float) -> Tensor:
-        angles = 2 * math.pi * frequencies.unsqueeze(2) * positions + offset  # (H, D, T, K)
-        waves = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)  # (H, D, T, 2K)
-        return (waves @ weights).permute(2, 0, 1, 3).unsqueeze(0) * ours.scale
-
-    return side(offsets.unsqueeze(2)), side(0.0)
-
-
 VOCABULARY = 333  # that of the authors' pop piano data
 TOKENS = 8  # per timing: a single one is too short to be timed
 Timed = Callable[[], Any]
@@ -195,11 +125,9 @@ class Workload:
     per: int = 1  # units of work per call; times are per unit
 
 
-def six_layers(*, authors: bool = False, bfloat16: bool = False) -> Timed:
+def six_layers(*, bfloat16: bool = False) -> Timed:
     """Return a training step, forward, backward and AdamW, of six layers of the paper's width at N = 1024, B = 1."""
     model = paper(layers=6).train()
-    if authors:
-        model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(model.config.vocabulary_size, (1, 1025))
@@ -294,9 +222,7 @@ PAPER = "24 layers, 76 M parameters"
 ATTENTION = "N 2048, B 1, H 8, M 128, D 64"
 TWO_ROWS = "two rows, one thread"
 WORKLOADS: dict[str, Workload] = {
-    "train-sine": Workload(title="training step, sineSPE", size=SIX, against="train-sine-authors", set_up=six_layers),
-    "train-sine-authors": Workload(title="… by the authors' algorithm", size=SIX, repeats=2,
-                                   set_up=lambda: six_layers(authors=True)),
+    "train-sine": Workload(title="training step, sineSPE", size=SIX, set_up=six_layers),
     "train-sine-bf16": Workload(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
                                 set_up=lambda: six_layers(bfloat16=True)),
     "read": Workload(title="sum of all weights", size=PAPER, set_up=weight_reading, per=TOKENS, repeats=5),

@@ -7,11 +7,10 @@ colour blindness.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,11 +18,8 @@ from matplotlib import cm, colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evaluation.attention import GAMMA, unpack
+from evaluation.attention import GAMMA
 from evaluation.tables import Result
-
-if TYPE_CHECKING:
-    from evaluation.benchmarks.run import Row
 
 INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#b58900", "#3f8fc4", "#6b7280")
@@ -62,22 +58,13 @@ _SETTINGS: Any = {  # matplotlib's type has a literal for each key
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """The look of one model in all figures."""
-
-    color: str
-    linestyle: str
-    marker: str
-
-
-def series(index: int) -> Series:
-    """Return the look of a series; the first 28 differ in colour or dash."""
-    return Series(
-        color=COLOURS[index % len(COLOURS)],
-        linestyle=DASHES[(index // len(COLOURS) + index % len(COLOURS)) % len(DASHES)],
-        marker=MARKERS[(index // len(COLOURS) + index) % len(MARKERS)],
-    )
+def series(index: int) -> dict[str, str]:
+    """Return the look of a model in all figures; the first 28 differ in colour or dash."""
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": DASHES[(index // len(COLOURS) + index % len(COLOURS)) % len(DASHES)],
+        "marker": MARKERS[(index // len(COLOURS) + index) % len(MARKERS)],
+    }
 
 
 @contextmanager
@@ -133,9 +120,7 @@ def probes(result: Result) -> Figure:
                 values = [row[metric] for row in rows]
                 errors = [row[f"{metric}_error"] or 0 for row in rows]
                 name = model["model"]
-                axes.errorbar(
-                    x, values, errors, capsize=2, elinewidth=0.8, label=name, **vars(look)
-                )
+                axes.errorbar(x, values, errors, capsize=2, elinewidth=0.8, label=name, **look)
             axes.axvline(1, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
             axes.set_xlim(0, 1.27)
             axes.set_ylim(-0.02, 1.04)
@@ -159,7 +144,7 @@ def templates(model: Result) -> Figure:
                 _template(axes, drawn_templates, number)
             else:
                 axes.set_visible(False)
-        unit = "tokens" if drawn_templates.get("bar") is None else "bars"
+        unit = "tokens" if drawn_templates["bar"] is None else "bars"
         drawn.supxlabel(f"lag from key to query ({unit})", fontsize=9)
         drawn.supylabel("weight", fontsize=9)
         legend(drawn, grid[0][0])
@@ -169,16 +154,16 @@ def templates(model: Result) -> Figure:
 def _template(axes: Axes, drawn: Result, number: int) -> None:
     """Plot one learned template by lag, and its approximation by one realisation of the noise."""
     head, feature = drawn["shown"][number]
-    unit = drawn.get("bar") or 1
+    unit = drawn["bar"] or 1
     lags = [lag / unit for lag in range(drawn["length"])]
     if drawn["realised"] is not None:
         label = f"one realisation, R = {drawn['realisations']}"
         axes.plot(lags, drawn["realised"][number], color=COLOURS[1], linewidth=0.7, label=label)
     axes.plot(lags, drawn["limit"][number], color=COLOURS[0], linewidth=1.4, label="learned")
-    features = "mean of its features" if feature is None else f"feature {feature + 1}"
+    features = f"feature {feature + 1}" if drawn["bar"] is None else "mean of its features"
     axes.set_title(f"head {head + 1}, {features}", fontsize=8, fontweight="normal")
     axes.set_xlim(0, drawn["length"] / unit)
-    if drawn.get("bar") is not None:
+    if drawn["bar"] is not None:
         axes.set_xticks(range(0, round(drawn["length"] / unit) + 1))
         axes.grid(axis="x", color=FAINT, linewidth=0.4)
     axes.tick_params(labelsize=7)
@@ -190,7 +175,7 @@ def attention(model: Result) -> Figure:
     In each map, keys run from left to right and queries from top to bottom.
     """
     maps = model["attention"]
-    pixels = unpack(maps["pixels"]).astype(float) / 255  # (layers, heads, P, P)
+    pixels = np.array(maps["pixels"]) / 255  # (layers, heads, P, P)
     later = np.triu(np.ones(pixels.shape[2:], dtype=bool), 1)
     shown = np.ma.masked_invalid(_mosaic(np.where(later, np.nan, pixels)))
     rows, columns = pixels.shape[:2]
@@ -224,26 +209,6 @@ def pictures(model: Result) -> dict[str, Figure]:
     return drawn | {"templates": templates(model)} if model["templates"] else drawn
 
 
-def changes(rows: Sequence[Row], control: Row, measures: Sequence[str]) -> Figure:
-    """Plot the difference of each other row from the control, by measure, with 95 % intervals, best on top."""
-    others = [row for row in rows if row is not control and row.values]
-    others.sort(key=lambda row: row.change(control, measures[-1])[0], reverse=True)
-    with figure(7.2, 1.4 + 0.3 * len(rows)) as drawn:
-        axes = drawn.subplots()
-        for number, measure in enumerate(measures):
-            look, found = series(number), [row.change(control, measure) for row in others]
-            y = np.arange(len(others)) + 0.15 * (len(measures) / 2 - 0.5 - number)
-            axes.errorbar(
-                [mean for mean, _ in found], y, xerr=[half or 0.0 for _, half in found],
-                fmt=look.marker, color=look.color, capsize=2.5, label=f"positions {measure}",
-            )  # fmt: skip
-        axes.axvline(0, color=FAINT, linewidth=0.8)
-        axes.set_yticks(range(len(others)), [row.encoding for row in others])
-        axes.set_xlabel(f"change in perplexity from {control.encoding}, with 95 % intervals")
-        legend(drawn, axes)
-    return drawn
-
-
 def _mark_trained(axes: Axes, lengths: set[int]) -> None:
     """Draw a line at each trained length of the models; 0 is that of untrained models."""
     for length in sorted(lengths - {0}):
@@ -259,13 +224,13 @@ def _curve(axes: Axes, model: Result, *, shaded: bool) -> None:
     look, rows = series(model["number"]), model["positions"]
     x = [(row["start"] + row["stop"]) / 2 for row in rows]
     mean = [row["mean"] for row in rows]
-    axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
+    axes.plot(x, mean, color=look["color"], linestyle=look["linestyle"], label=model["model"])
     if shaded:
         # A single piece has no interval.
         low, high = (
             [nan if row[side] is None else row[side] for row in rows] for side in ("low", "high")
         )
-        axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)
+        axes.fill_between(x, low, high, color=look["color"], alpha=0.13, linewidth=0)
 
 
 def _mosaic(pictures: np.ndarray) -> np.ndarray:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ import numpy as np
 from evaluation.metrics import style, window
 from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.form import form
-from evaluation.metrics.statistics import SCALES
 from evaluation.study.realism import separability
 from evaluation.tables import NONE, Table, interval
 from musicgen.continuation import Continuation, Player, run_together
@@ -48,6 +47,9 @@ TAKEN_BARS = PICKUP - 1 + BARS  # bars of a piece up to the end of the real cont
 TEMPO, VELOCITY = 100.0, 80  # the format has neither
 FEWEST_PROMPTS = 10  # for a classifier
 
+MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
+MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
+SCALES = np.array([np.roll(scale, root) for scale in (MAJOR, MINOR) for root in range(12)])
 MEASURES = {
     "notes": "notes per bar",
     "sounding": "sounding pitches",
@@ -123,8 +125,8 @@ def continued(
     prompts: Sequence[Notes],
     request: Request,
     bar: Callable[[str], AbstractContextManager[Callable[[int, int], None]]],
-) -> list[list[Notes]]:
-    """Return the continuations of each prompt up to bar 16, all generated in one batch.
+) -> list[Notes]:
+    """Return the continuation of each prompt up to bar 16, all generated in one batch.
 
     Silent bars at the beginning of a prompt are removed; those at its end are left for the model to write.
     """
@@ -138,16 +140,15 @@ def continued(
     with bar(f"{model.name}: bars") as progress:
         for _ in run_together(works):
             progress(sum(work.job.bars for work in works), sum(lengths))
-    return [[*_takes(work, rest * BAR)] for work, rest in zip(works, rests, strict=True)]
-
-
-def _takes(work: Continuation, rest: int) -> Iterator[Notes]:
-    work.check()
-    for take in work.takes():
-        notes = in_sixteenths(take.score)
-        notes = notes.replace(onset_ticks=notes.onset_ticks + rest)
+    found = []
+    for work, rest in zip(works, rests, strict=True):
+        work.check()
+        notes = in_sixteenths(work.takes()[0].score)
+        notes = notes.replace(onset_ticks=notes.onset_ticks + rest * BAR)
         new = notes[(notes.onset_ticks >= FIRST) & (notes.onset_ticks < LAST)]
-        yield new.replace(duration_ticks=np.minimum(new.duration_ticks, LAST - new.onset_ticks))
+        duration = np.minimum(new.duration_ticks, LAST - new.onset_ticks)
+        found.append(new.replace(duration_ticks=duration))
+    return found
 
 
 def prompts_in(folder: Path) -> list[Path]:
@@ -235,7 +236,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "system": system,
             "prompts": len({row["prompt"] for row in own}),
             "files": len(own),
-            **{name: asdict(estimate(means(own, "prompt", name))) for name in MEASURES},
+            **{name: estimate(means(own, "prompt", name)) for name in MEASURES},
             "apart": None if system == REAL else _separability(own, real),
         }
         for system, own in sorted(systems.items(), key=lambda one: (one[0] != REAL, one[0]))
@@ -252,7 +253,7 @@ def _separability(
         return None
     values = np.array([[*row["statistics"].values()] for row in both], dtype=np.float64)
     written = np.array([row["system"] != REAL for row in both])
-    return asdict(separability(values, written, np.array([row["prompt"] for row in both])))
+    return separability(values, written, np.array([row["prompt"] for row in both]))
 
 
 def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING
-from evaluation.metrics.style import METRICS
 from tokenization.wording import filled
 
 Result = Mapping[str, Any]
@@ -78,7 +76,7 @@ def models_table(models: Sequence[Result]) -> Table:
     """Return one row per model."""
     rows = [
         [
-            model["label"],
+            model["model"],
             model["encoding"],
             model["language"],
             f"{model['trained_length']:,}" if model["trained_length"] else "untrained",
@@ -194,13 +192,67 @@ KINDS = {
     "originality": "Overlap with the training pieces",
     "plan": "Adherence to plans",
 }
-ACCOMPANIMENT_METRICS = {
-    **METRICS, HARMONY: "in harmony", NOTES_PER_BAR: "notes per bar", SOUNDING: "polyphony",
-    "pitch_divergence": "divergence of pitches", "onset_divergence": "divergence of onsets",
-    "consonant": "consonant", "unsupported": "unsupported",
-}  # fmt: skip
+# What each experiment does, for the help of its command and the report.
+ABOUT = {
+    "extrapolation": """The model reads pieces and predicts each next token. The table has the loss in nats per token,
+        mean ± deviation over pieces: within the trained length, up to 1.5 times it, and beyond, and the increase of
+        the loss past the trained length, paired by piece [95 % interval]. Since later parts of pieces can be harder
+        in themselves, with --control, the tokens past the trained length are predicted a second time, from the last
+        tokens only: between half and all of the trained length. A difference below 0 means that the full context
+        helps, so length does no harm.""",
+    "ablation": """The model reads pieces as it is and with a part removed: with the gates of a stochastic encoding
+        open, which removes all positions; with all tokens at one position; with the frequencies shuffled among
+        features and heads; with new noise, and with a quarter or four times the number of realisations; without the
+        output of its metric heads; with heads that never forget. The table has the change of the loss in nats per
+        token, within the trained length and past it, with the 95 % interval of the mean over pieces. Since the model
+        was not trained without the part, this shows what it relies on, not what the part is worth.""",
+    "positions": """The table has translation invariance (T) and monotonicity (M) of the best head of the first layer,
+        ± standard error; 0 is perfect. Queries and key offsets are in the proportions of table 7 of the SPE paper.
+        Only the encoding is probed, without the heads' decay; an encoding of musical time gets one sixteenth per
+        token. – means that the encoding has no effect: all weights are equal. With -o, all heads are written as JSON,
+        with figures: the probes by position, learned templates, and attention maps of music that the model writes
+        past its trained length.""",
+    "continuation": """The first bars of real pieces are continued to a fixed number of tokens, and the style of the
+        whole continuation and of its quarters is compared with that of the prompt and of the piece. For reference, so
+        are the looped prompt, the piece itself, and other pieces. The table has the mean ± deviation over styles, and
+        the number of styles in which the continuation is closer than another piece; also the fraction of tokens
+        copied from the prompt, and the diversity of the continuations of one prompt.""",
+    "form": """Real pieces are continued from their first bars. The written bars and the same bars of the piece are
+        compared: the fraction of bars that contain most of an earlier bar (returns) or all of it (repeats), the
+        similarity of 8-bar phrases to earlier ones, the longest run of bars that repeat each other (circles), the
+        differences between phrases in pitch (contrast) and in number of notes (swell), notes and chord changes per
+        bar, and bass notes on bar lines. For models that can end a piece, signs of an ending in the last bar are
+        compared with the real last bar and with a bar in the middle.""",
+    "infilling": """Bars in the middle of real pieces are removed and written again. The table has the loss of the
+        true bars in nats per token, with and without the bars after the gap; the F1 score of the notes against the
+        true ones; and the similarity of the style in the gap and around it.""",
+    "accompaniment": """In each piece, the busiest bass, drums and other part are hidden, one at a time, and written
+        again. The style of the new part is compared with that of the hidden part; for reference, so are the next bars
+        of the piece, another piece of the same style, and another style. The table has the mean ± deviation over
+        styles, and the number of styles in which the written part is closer than another piece.""",
+    "plan": """Real pieces are continued from their first bars, once freely and once for each attribute of a plan:
+        density, register, loudness (a new value every four bars) and the form A A B A, each with and without
+        guidance. The table has the agreement of the plan with the music written for it and, for comparison, with the
+        music written freely.""",
+    "realism": """Real pieces are continued from their first bars. The written and the real bars are cut into windows
+        of 8 bars, and a classifier is trained on some songs to tell written from real windows in the others, by about
+        25 statistics of each window. An AUC of 1 means that it always can, 0.5 that they are indistinguishable. The
+        table also has the AUC without the statistics of loudness, the AUC between two halves of the real songs (a
+        control, about 0.5), and the statistics that discriminate best.""",
+    "originality": """Real pieces are continued from their first bars. For every two written bars, and for the same
+        bars of the piece, the two bars in the training pieces that share the most notes with them, in any key, are
+        found. Since the real pieces are held out, they show how similar songs are by chance. The closest passages are
+        listed.""",
+}
 # What each table compares, by key, with the column titles.
 SIDES = {
+    "continuation": {
+        "written": "generated",
+        "looped": "prompt looped",
+        "real": "the piece itself",
+        "same": "another piece",
+        "other": "another style",
+    },
     "form": {"written": "generated", "real": "real piece", "middle": "middle of real piece"},
     "infilling": {"written": "generated", "real": "true bars", "alone": "context before only"},
     "accompaniment": {
@@ -215,16 +267,19 @@ SIDES = {
 }
 OVER_PIECES = "Mean ± standard deviation [95 % interval] over n pieces."
 CAPTIONS = {
+    "continuation": """Similarity of style, 0 to 1, of the whole continuation and of its quarters to the prompt and to
+        the piece; fraction of tokens in passages copied from the prompt; diversity of the continuations of a prompt,
+        0 if they are equal. Mean ± standard deviation [95 % interval] over n styles, and the number of styles in which
+        the generated music scores above another piece.""",
     "form": """returns: fraction of bars that share over half of their notes with an earlier bar; repeats: of bars
         equal to an earlier one; phrases: similarity of each 8 bars to the most similar earlier 8, 0 to 1; circles: the
         longest run of bars that repeat each other; contrast: standard deviation of the register of phrases, in
         semitones; swell: of the logarithm of their number of notes; notes, changes: notes and chord changes per bar;
-        downbeat: fraction of bars with a bass note on the first beat; loudness: fraction of notes with the most
-        frequent velocity; collapses: fraction of pieces that double in density or repeat their highest note; end:
-        fraction of pieces whose last bar shows this sign of an ending. Mean ± standard deviation [95 % interval:
-        Student's t, or Wilson's for fractions of pieces] over n pieces.""",
+        downbeat: fraction of bars with a bass note on the first beat; end: fraction of pieces whose last bar shows this
+        sign of an ending. Mean ± standard deviation [95 % interval: Student's t, or Wilson's for fractions of pieces]
+        over n pieces.""",
     "infilling": f"""loss: of the true bars, in nats per token; f1: agreement with the true notes; likeness: similarity
-        of style to the rest of the piece, 0 to 1; leap: semitones from the gap into the next bar. {OVER_PIECES}""",
+        of style to the rest of the piece, 0 to 1. {OVER_PIECES}""",
     "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in
         harmony: fraction of notes that belong to the current chord; divergence: Jensen–Shannon divergence from the
         hidden part, in nats; consonant, unsupported: fraction of the other parts' sounding time with a consonant note
@@ -242,14 +297,14 @@ CAPTIONS = {
 def whole_pieces_table(kind: str, result: Result) -> Table:
     """Return one row per model and measure: the generated music next to its references."""
     sides = SIDES[kind]
-    above = ["above another piece"] if kind == "accompaniment" else []
+    above = ["above another piece"] if "same" in sides else []
     rows = [
         [
             model["model"],
-            _measure(row),
+            row["measure"],
             *(_value(row.get(side), row["written"]["n"]) for side in sides),
             str(row["written"]["n"]),
-            *([f"{row['above_same']} of {row['of']}"] if above else []),
+            *(f"{row['above_same']} of {row['of']}" for _ in above),
         ]
         for model in result["models"]
         for row in model["table"]
@@ -259,12 +314,6 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
         rows=rows,
         caption=filled(CAPTIONS[kind]),
     )
-
-
-def _measure(row: Result) -> str:
-    if "part" not in row:
-        return row["measure"]
-    return f"{row['part']}: {ACCOMPANIMENT_METRICS[row['metric']]}"
 
 
 def _value(found: Result | None, row_n: int) -> str:

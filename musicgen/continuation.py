@@ -1,7 +1,6 @@
 """Continuing a prompt and completing a piece: the request, its generation, and the resulting takes.
 
-All music is generated here: commands, page and evaluations use these classes. Only the
-groove experiment, which counts and compares tokens, uses `Generation` alone.
+All music is generated here: commands, page and evaluations use these classes.
 """
 
 from __future__ import annotations

@@ -126,6 +126,5 @@ def test_dependencies_are_those_that_are_used():
     used = {canonicalize_name(providers[name][0]) for name in foreign if name in providers}
     with_gradio = {"anyio", "fastapi", "orjson", "pydantic", "starlette"}
     optional = {"pytorch-fast-transformers", "distributed", "muspy"}
-    with_jinja = {"markupsafe"}
-    assert used - declared - optional == with_gradio | with_jinja
+    assert used - declared - optional == with_gradio
     assert declared <= used

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from app.options import check_counts, chosen_device
 
 if TYPE_CHECKING:
     from evaluation.benchmarks.run import Row
-    from evaluation.benchmarks.tasks import Material, Recipe
+    from evaluation.benchmarks.tasks import BenchmarkData, Recipe
 
 EXAMPLES = """\
 Trains models that differ in one part only, in most tasks the encoding of position, on the same examples in the same
@@ -20,8 +20,8 @@ order, with several seeds. The table has means with 95 % intervals (Student's t)
 model, and the papers' figures.
 
 tasks:                                        SOURCE
-  listops     nested operations on digits     none, or the benchmark's files
-  pathfinder  are two marks on one path?      none, or the benchmark's files
+  listops     nested operations on digits     none
+  pathfinder  are two marks on one path?      none
   points      the field of charges in space   none
   text        film reviews, byte by byte      aclImdb
   retrieval   does one paper cite another?    with new_aan_pairs.train.tsv
@@ -37,10 +37,9 @@ examples:
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
   musicgen benchmark music data/pop909 --seconds 120 -o runs/parts
 
-An interrupted benchmark resumes when it is run again with the same -o. DIR also gets benchmark.json and, for language
-and music, a figure of the perplexities (benchmark.png). `musicgen evaluate report MODEL --benchmarks DIR` shows the
-table in its report. The recipes are in evaluation/benchmarks/recipes, one file per task; the encodings are
-in evaluation/benchmarks/variants.py.
+An interrupted benchmark resumes when it is run again with the same -o. DIR also gets benchmark.json, whose table
+`musicgen evaluate report MODEL --benchmarks DIR` shows in its report. The recipes are in evaluation/benchmarks/recipes,
+one file per task; the encodings are in evaluation/benchmarks/variants.py.
 """
 
 
@@ -73,26 +72,21 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Generate or read the data, train the models, and print the table."""
-    from evaluation.benchmarks.run import (
-        benchmark,
-        example_remarks,
-        suitable,
-        table_with_papers,
-    )
+    from evaluation.benchmarks.run import SUMMARY, benchmark, table_with_papers
     from evaluation.benchmarks.tasks import TASKS as KNOWN
-    from evaluation.benchmarks.tasks import material
+    from evaluation.benchmarks.tasks import data_of
     from evaluation.benchmarks.variants import variant
     from musicgen.common.processes import machine
     from tokenization.records import suggestion
+    from tokenization.whole_file import write_json
 
     if arguments.task not in KNOWN:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
     check_counts(arguments, "seeds", "seconds")
     recipe = _recipe(arguments)
     with output.progress_bar("Data") as progress:
-        data = material(arguments.task, arguments.source, recipe.data, progress)
-    data = replace(data, remarks=[*data.remarks, *example_remarks(recipe, data)])
-    names = arguments.encodings or suitable(recipe.encodings, data)
+        data = data_of(arguments.task, arguments.source, recipe.data, progress)
+    names = arguments.encodings or recipe.encodings
     output.remark([recipe.about, *data.remarks, f"On {machine()}."])
     for name in names:
         variant(name)  # raises ValueError for a wrong one
@@ -109,18 +103,17 @@ def run(arguments: argparse.Namespace) -> None:
     data = replace(data, remarks=[*data.remarks, *failures])
     summary = _summary(recipe, data, rows, table)
     if arguments.output is not None:
-        _write(arguments.output, summary, rows)
+        write_json(arguments.output / SUMMARY, summary)
     output.write_result(arguments.json, summary, output.table(table))
 
 
 def _summary(
-    recipe: Recipe, data: Material, rows: list[Row], table: list[list[str]]
+    recipe: Recipe, data: BenchmarkData, rows: list[Row], table: list[list[str]]
 ) -> dict[str, Any]:
     """Return benchmark.json, whose table `evaluate report --benchmarks` shows."""
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.run import plain
     from evaluation.benchmarks.tasks import TASKS
     from musicgen.common.processes import machine
 
@@ -135,23 +128,8 @@ def _summary(
         "threads": torch.get_num_threads(),
         "table": table,
         "rules": data.rules,
-        "rows": [*map(plain, rows)],
+        "rows": [asdict(row) for row in rows],
     }
-
-
-def _write(folder: Path, summary: dict[str, Any], rows: list[Row]) -> None:
-    """Write the summary, and a figure of perplexities."""
-    from evaluation.benchmarks.run import SUMMARY, control_of
-    from evaluation.benchmarks.training import STEPS
-    from evaluation.figures import changes, png
-    from tokenization.whole_file import write_bytes, write_json
-
-    write_json(folder / SUMMARY, summary)
-    control = control_of(rows)
-    measures = [] if control is None else [name for name in control.values[0] if name != STEPS]
-    if control is not None and "accuracy" not in measures:
-        drawn = changes(rows, control, [measures[0], measures[-1]])
-        write_bytes(folder / "benchmark.png", png(drawn))
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:

@@ -1,4 +1,4 @@
-"""Read data sets from files, in the formats of the Long Range Arena and others.
+"""Read data sets from files, in the formats of their authors.
 
 Nothing is unpickled and nothing downloaded. Each reader returns the sequences and labels of the split train or test;
 the two sequences of a pair follow each other.
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.benchmarks.made import read_expression
 from evaluation.benchmarks.training import Examples
 
 # A corpus for language models: any folder of text files, as bytes or words, or the files of WikiText-103.
@@ -38,8 +37,7 @@ class Corpus:
     train: np.ndarray
     test: np.ndarray
     vocabulary: int
-    files: int
-    about: str
+    about: str = ""  # how many files, and how they are split
 
 
 def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Corpus:
@@ -47,7 +45,7 @@ def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Cor
     own = {split: folder / name for split, name in _WIKITEXT.items()}
     if all(file.is_file() for file in own.values()):
         texts = {split: own[split].read_bytes() for split in ("train", "test")}
-        return _corpus(texts, unit, 2, "WikiText-103's own split", None)
+        return _corpus(texts, unit, "WikiText-103 in its own split", None)
     files = sorted(f for f in folder.rglob("*") if f.is_file() and f.suffix.lower() in _KINDS)
     parts: dict[str, list[bytes]] = {"train": [], "test": []}
     for file in files:
@@ -58,23 +56,23 @@ def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Cor
     if len(parts["train"]) + len(parts["test"]) < 20:  # too few files for a split by file
         whole = b"\n".join(parts["train"] + parts["test"])
         cut = int(len(whole) * (1 - HELD_OUT))
-        texts, about = {"train": whole[:cut], "test": whole[cut:]}, "the last tenth is the test"
+        texts, about = {"train": whole[:cut], "test": whole[cut:]}, "whose last tenth is the test,"
     else:
         texts = {split: b"\n".join(found) for split, found in parts.items()}
-        about = "a tenth of the files, by a hash of their names, is the test"
+        about = "of which a tenth, by a hash of their names, is the test,"
     count = len(parts["train"]) + len(parts["test"])
     if len(texts["train"]) < 10_000:
         raise ValueError(
             f"{folder} has {len(texts['train']):,} bytes of text for training; give a folder of text files "
             f"({', '.join(sorted(_KINDS - {''}))}) with at least 10,000"
         )
-    return _corpus(texts, unit, count, about, most_words)
+    return _corpus(texts, unit, f"a folder of {count} files, {about}", most_words)
 
 
-def _corpus(texts: dict[str, bytes], unit: str, files: int, about: str, most: int | None) -> Corpus:
+def _corpus(texts: dict[str, bytes], unit: str, about: str, most: int | None) -> Corpus:
     if unit == "bytes":
         ids = {split: np.frombuffer(text, dtype=np.uint8) for split, text in texts.items()}
-        return Corpus(**ids, vocabulary=256, files=files, about=about)
+        return Corpus(**ids, vocabulary=256, about=about)
     words = {split: list(_words(text)) for split, text in texts.items()}
     counted = Counter(words["train"]).most_common(most)
     names = [UNKNOWN, *(word for word, _ in counted if word != UNKNOWN)]
@@ -83,7 +81,7 @@ def _corpus(texts: dict[str, bytes], unit: str, files: int, about: str, most: in
         split: np.array([number.get(word, 0) for word in found], dtype=np.int32)
         for split, found in words.items()
     }
-    return Corpus(**ids, vocabulary=len(names), files=files, about=about)
+    return Corpus(**ids, vocabulary=len(names), about=about)
 
 
 def _words(text: bytes) -> list[str]:
@@ -134,40 +132,6 @@ def read_image(folder: Path, split: str, longest: int) -> Examples:
     red, green, blue = records[:, 1:].reshape(-1, 3, 1024).transpose(1, 0, 2).astype(np.float32)
     grey = np.rint(0.299 * red + 0.587 * green + 0.114 * blue).astype(np.uint8)  # ITU-R BT.601
     return Examples(inputs=list(grey[:, :longest]), labels=records[:, 0].astype(np.int64))
-
-
-def read_listops(folder: Path, split: str, longest: int) -> Examples:
-    """Read expressions from the benchmark's files: basic_train.tsv with the columns Source and Target."""
-    named = folder / f"basic_{split}.tsv"
-    sequences, labels = [], []
-    for number, row in enumerate(_rows(named), 1):
-        if number == 1 and row[:1] == ["Source"]:
-            continue
-        if len(row) != 2:
-            raise ValueError(f"{named}, line {number} must have an expression and its value")
-        sequences.append(read_expression(row[0])[:longest])
-        labels.append(int(row[1]))
-    return Examples(inputs=sequences, labels=np.array(labels))
-
-
-def read_pathfinder(folder: Path, split: str, longest: int) -> Examples:
-    """Read the images of Pathfinder: metadata/*.npy lists imgs/…/*.png with classes; every tenth is for the test."""
-    from PIL import Image
-
-    sequences, labels = [], []
-    for sheet in _files(folder / "metadata", "*.npy"):
-        lines = sheet.read_text(encoding="utf-8", errors="replace").splitlines()
-        for number, line in enumerate(lines):
-            words = line.split()
-            if len(words) < 4 or (number % 10 == 9) != (split == "test"):
-                continue
-            with Image.open(folder / words[0] / words[1]) as image:
-                pixels = np.asarray(image.convert("L"))
-            sequences.append(pixels.reshape(-1)[:longest])
-            labels.append(int(words[3]))
-    if not sequences:
-        raise ValueError(f"{folder}/metadata lists no images for the split {split}")
-    return Examples(inputs=sequences, labels=np.array(labels))
 
 
 def read_patches(file: Path, split: str, side: int) -> tuple[np.ndarray, np.ndarray, int]:

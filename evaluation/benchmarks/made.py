@@ -82,17 +82,6 @@ def first_token_rule(ids: np.ndarray) -> int:
     return {TOKENS.index("[MIN"): 0, TOKENS.index("[MAX"): 9}.get(int(ids[0]), 4)
 
 
-def read_expression(text: str) -> np.ndarray:
-    """Parse an expression of the benchmark's files, whose round brackets have no meaning."""
-    words = text.replace("(", " ").replace(")", " ").split()
-    unknown = [word for word in words if word not in TOKENS]
-    if unknown or not words:
-        raise ValueError(
-            f"{unknown[0] if unknown else 'an empty line'!r} is not a token of ListOps"
-        )
-    return np.array([TOKENS.index(word) for word in words], dtype=np.uint8)
-
-
 # Pathfinder, with our own generator: are two marks the ends of one path?
 #
 # The task is that of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose pictures are files; accuracies

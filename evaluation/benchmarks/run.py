@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.benchmarks.tasks import Material, Progress, Recipe
+from evaluation.benchmarks.tasks import BenchmarkData, Progress, Recipe
 from evaluation.benchmarks.training import STEPS, Classifier, classified, perplexities
-from evaluation.benchmarks.variants import Variant, language_model, model_config, variant
+from evaluation.benchmarks.variants import Variant, language_model, model_config
 from evaluation.study.experiments import Measurement, run
 from musicgen.common.intervals import mean_interval
 from musicgen.performer import parameter_count
@@ -45,7 +45,7 @@ class Row:
 
 def benchmark(
     recipe: Recipe,
-    data: Material,
+    data: BenchmarkData,
     *,
     encodings: Sequence[str],
     seeds: int,
@@ -58,7 +58,7 @@ def benchmark(
     known = {k: v for k, v in asdict(recipe).items() if k not in ("encodings", "about")}
     identity = {"recipe": known, "data": _checksum(data)}
     places = {"recipe": recipe, "data": data, "device": device}
-    rows = {name: _first_row(recipe, data, name) for name in encodings}
+    rows = {name: Row(encoding=name) for name in encodings}
     jobs = [
         Measurement(
             measure=measured,
@@ -68,7 +68,6 @@ def benchmark(
         )
         for seed in range(1, seeds + 1)
         for name in encodings
-        if not rows[name].failed
     ]
     kept = None if folder is None else folder / KEPT
     for job, done in zip(jobs, run(jobs, folder=kept, progress=progress), strict=True):
@@ -79,31 +78,11 @@ def benchmark(
             count = len(row.values)
             rows[row.encoding] = replace(
                 row,
-                values=(*row.values, done.result),
+                parameters=done.result["parameters"],
+                values=(*row.values, done.result["measures"]),
                 seconds=(row.seconds * count + done.seconds) / (count + 1),
             )
     return list(rows.values())
-
-
-def suitable(names: Sequence[str], data: Material) -> list[str]:
-    """Return the encodings that suit the data: those of grids only for grids, causal ones for a corpus."""
-    cloud = data.train is not None and data.train.places is not None
-    shapes = {"sequence"} if not cloud else {"sequence", "cloud"}
-    shapes |= {"grid"} if data.grid is not None else set()
-    chosen = {name: variant(name)[0] for name in names}
-    return [
-        name
-        for name, one in chosen.items()
-        if one.shape in shapes and (one.causal if data.corpus else one.whole)
-    ]
-
-
-def example_remarks(recipe: Recipe, data: Material) -> list[str]:
-    """Return a remark if only a part of the test examples is used."""
-    count = 0 if data.test is None else len(data.test.labels)
-    if not 0 < recipe.data.test < count:
-        return []
-    return [f"Measured on {recipe.data.test:,} of the {count:,} test examples."]
 
 
 def edges(length: int, past: int, counted: int | None) -> list[int]:
@@ -113,16 +92,7 @@ def edges(length: int, past: int, counted: int | None) -> list[int]:
     return sorted({*inside, length, *beyond})
 
 
-def _first_row(recipe: Recipe, data: Material, name: str) -> Row:
-    """Return a row without results, which fails if the model cannot be built."""
-    try:
-        model = _model(recipe, data, recipe.variant(name, data.grid), 1)
-    except ValueError as error:
-        return Row(encoding=name, failed=" ".join(str(error).split()))
-    return Row(encoding=name, parameters=parameter_count(model))
-
-
-def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
+def _model(recipe: Recipe, data: BenchmarkData, chosen: Variant, seed: int) -> Any:
     values = {**recipe.model, "vocabulary_size": max(1, data.vocabulary)}
     if data.corpus is not None:
         if not chosen.causal:
@@ -142,29 +112,28 @@ def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
 
 
 def measured(
-    *, recipe: Recipe, data: Material, device: str, encoding: str, seed: int
-) -> dict[str, float]:
-    """Train a model with an encoding and a seed, and return its measures."""
+    *, recipe: Recipe, data: BenchmarkData, device: str, encoding: str, seed: int
+) -> dict[str, Any]:
+    """Train a model with an encoding and a seed, and return its number of parameters and its measures."""
     chosen = recipe.variant(encoding, data.grid)
     model = _model(recipe, data, chosen, seed).to(torch.device(device))
     if data.corpus is not None:
         sizes, corpus = recipe.data, data.corpus
         settings = recipe.training(max(1, len(corpus.train) // sizes.length))
         borders = edges(sizes.length, sizes.past, sizes.counted)
-        return perplexities(
+        measures = perplexities(
             model, corpus.train, corpus.test, sizes.length, borders, sizes.sequences,
             settings, seed,
         )  # fmt: skip
-    assert data.train is not None
-    assert data.test is not None
-    test, count = data.test, len(data.test.labels)
-    if 0 < recipe.data.test < count:  # evenly spread, since files can be sorted by class
-        test = test.only(np.linspace(0, count - 1, recipe.data.test, dtype=int))
-    settings = recipe.training(len(data.train.labels))
-    return classified(model, data.train, test, settings, seed)
+    else:
+        assert data.train is not None
+        assert data.test is not None
+        settings = recipe.training(len(data.train.labels))
+        measures = classified(model, data.train, data.test, settings, seed)
+    return {"parameters": parameter_count(model), "measures": measures}
 
 
-def _checksum(data: Material) -> str:
+def _checksum(data: BenchmarkData) -> str:
     digest = hashlib.sha256()
     if data.corpus is not None:
         for ids in (data.corpus.train, data.corpus.test):
@@ -194,7 +163,7 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[s
     """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
     first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
-    control = control_of(rows)
+    control = next((row for row in rows if row.encoding == CONTROL and row.values), None)
     more = [] if control is None else [f"{_heading(first)}: change from none"]
     lead = ["encoding", "parameters", "n"]
     table = [[*lead, *(_heading(m) for m in measures), *more, "seconds each"]]
@@ -221,11 +190,6 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[s
     return table
 
 
-def control_of(rows: Sequence[Row]) -> Row | None:
-    """Return the row that all others are compared with, if it has values."""
-    return next((row for row in rows if row.encoding == CONTROL and row.values), None)
-
-
 def table_with_papers(
     task: str, rows: Sequence[Row], rules: Mapping[str, float]
 ) -> list[list[str]]:
@@ -241,17 +205,6 @@ def table_with_papers(
             value = anchor["rows"].get(line[0])
             line.append("" if value is None else f"{value:.2f}")
     return table
-
-
-def plain(row: Row) -> dict[str, Any]:
-    """Return a row as plain data."""
-    means = {measure: row.mean(measure) for measure in (row.values[0] if row.values else {})}
-    return {
-        **vars(row),
-        "n": len(row.values),
-        "means": {measure: mean for measure, (mean, _) in means.items()},
-        "intervals": {measure: half for measure, (_, half) in means.items()},
-    }
 
 
 def _heading(measure: str) -> str:

@@ -104,12 +104,12 @@ class Task:
 
     about: str
     needs: str  # the files that the user has to give, and their source
-    maker: Callable[[Sizes, Progress], Material] | None = None
-    reader: Callable[[Path, Sizes], Material] | None = None
+    maker: Callable[[Sizes, Progress], BenchmarkData] | None = None
+    reader: Callable[[Path, Sizes], BenchmarkData] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class BenchmarkData:
     """The data of a benchmark: examples to classify, or a corpus of text or music."""
 
     train: Examples | None = None
@@ -131,7 +131,7 @@ class Material:
         return first.shape[1] if first.ndim == 2 else None
 
 
-def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -> Material:
+def data_of(task: str, source: Path | None, sizes: Sizes, progress: Progress) -> BenchmarkData:
     """Generate or read the data of a task; an error says which files are needed and where to find them."""
     found = TASKS[task]
     if source is None:
@@ -149,28 +149,36 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
 
 
 def _reader(
-    read: files.Split, compose: Callable[[Examples, Examples], Material]
-) -> Callable[[Path, Sizes], Material]:
+    read: files.Split, compose: Callable[[Examples, Examples], BenchmarkData]
+) -> Callable[[Path, Sizes], BenchmarkData]:
     """Return a reader of both splits of a task's files."""
-    return lambda folder, sizes: compose(
-        read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
-    )
+
+    def both(folder: Path, sizes: Sizes) -> BenchmarkData:
+        train, test = (read(folder, split, sizes.longest) for split in ("train", "test"))
+        count = len(test.labels)
+        if not 0 < sizes.test < count:
+            return compose(train, test)
+        # Evenly spread, since files can be sorted by class.
+        data = compose(train, test.only(np.linspace(0, count - 1, sizes.test, dtype=int)))
+        measured = f"Measured on {sizes.test:,} of the {count:,} test examples."
+        return replace(data, remarks=[*data.remarks, measured])
+
+    return both
 
 
-def _make_listops(sizes: Sizes, progress: Progress) -> Material:
+def _make_listops(sizes: Sizes, progress: Progress) -> BenchmarkData:
     bounds = (sizes.shortest, sizes.longest)
     train, labels = made.listops(sizes.train, *bounds, TRAIN, progress)
     test, answers = made.listops(sizes.test, *bounds, TEST, progress)
-    return _listops(Examples(inputs=train, labels=labels), Examples(inputs=test, labels=answers))
+    predicted = np.array([made.first_token_rule(ids) for ids in test])
+    rules = {"first-token rule": float((predicted == answers).mean())}
+    return _classified(
+        Examples(inputs=train, labels=labels), Examples(inputs=test, labels=answers),
+        made.VALUES, len(made.TOKENS), rules=rules,
+    )  # fmt: skip
 
 
-def _listops(train: Examples, test: Examples) -> Material:
-    predicted = np.array([made.first_token_rule(ids) for ids in test.inputs])
-    rules = {"first-token rule": float((predicted == test.labels).mean())}
-    return _classified(train, test, made.VALUES, len(made.TOKENS), rules=rules)
-
-
-def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
+def _make_pathfinder(sizes: Sizes, progress: Progress) -> BenchmarkData:
     count = sizes.train + sizes.test
     pixels, labels = made.pathfinder(count, sizes.size, sizes.paths, TRAIN, progress)
     both = [
@@ -187,12 +195,7 @@ def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
     )  # fmt: skip
 
 
-def _square(train: Examples, test: Examples, classes: int) -> Material:
-    side = round(len(train.inputs[0]) ** 0.5)
-    return _classified(train, test, classes, grid=(side, side))
-
-
-def _read_patches(file: Path, sizes: Sizes) -> Material:
+def _read_patches(file: Path, sizes: Sizes) -> BenchmarkData:
     def read(split: str) -> tuple[Examples, tuple[int, int]]:
         patches, labels, across = files.read_patches(file, split, sizes.patch)
         return Examples(inputs=list(patches), labels=labels), (patches.shape[1] // across, across)
@@ -202,7 +205,7 @@ def _read_patches(file: Path, sizes: Sizes) -> Material:
     return _classified(train, test, classes, 1, grid=grid)
 
 
-def _make_points(sizes: Sizes, progress: Progress) -> Material:
+def _make_points(sizes: Sizes, progress: Progress) -> BenchmarkData:
     train, test = (
         made.clouds(count, sizes.size, seed)
         for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST))
@@ -211,43 +214,31 @@ def _make_points(sizes: Sizes, progress: Progress) -> Material:
     return _classified(train, test, classes=2, vocabulary=3, rules=rules)
 
 
-def _read_language(folder: Path, sizes: Sizes) -> Material:
+def _read_language(folder: Path, sizes: Sizes) -> BenchmarkData:
     corpus = read_corpus(folder, sizes.unit)
-    longest = sizes.length * sizes.past
-    if len(corpus.train) <= sizes.length or len(corpus.test) <= longest:
-        raise ValueError(
-            f"{folder} has {len(corpus.train):,} {sizes.unit} for training and {len(corpus.test):,} for the test; "
-            f"more than {sizes.length:,} and {longest:,} are needed: give more text"
-        )
-    about = (
-        f"{folder}: {corpus.files} files, {len(corpus.train):,} {sizes.unit} for training and "
-        f"{len(corpus.test):,} for the test ({corpus.about}); a vocabulary of {corpus.vocabulary:,}"
-    )
-    return Material(corpus=corpus, vocabulary=corpus.vocabulary, remarks=[about])
+    return _corpus_data(f"{folder}: {corpus.about}", corpus, sizes, sizes.unit)
 
 
-def _read_music(folder: Path, sizes: Sizes) -> Material:
+def _read_music(folder: Path, sizes: Sizes) -> BenchmarkData:
     prepared, ids = Prepared.open(folder), {}
     for split in ("train", "test"):
         rows = prepared.rows(split)
         if split == "test":  # one row per piece
             rows = rows[np.unique(prepared.pieces.file[rows], return_index=True)[1]]
         ids[split] = np.concatenate([np.zeros(0, np.uint16), *map(prepared.ids, rows.tolist())])
-        least = sizes.length * (sizes.past if split == "test" else 1)
-        if len(ids[split]) <= least:
-            raise ValueError(
-                f"{folder} has {len(ids[split]):,} tokens in its {split} split; more than {least:,} are needed"
-            )
     language = prepared.language
-    corpus = Corpus(
-        **ids, vocabulary=len(language.vocabulary), files=prepared.meta["counts"]["train"]["files"],
-        about=language.name,
-    )  # fmt: skip
-    about = (
-        f"{folder}, in {language.name}: {len(ids['train']):,} tokens for training and {len(ids['test']):,} for "
-        "the test"
-    )
-    return Material(corpus=corpus, vocabulary=corpus.vocabulary, language=language, remarks=[about])
+    corpus = Corpus(**ids, vocabulary=len(language.vocabulary))
+    data = _corpus_data(f"{folder}, in {language.name}", corpus, sizes, "tokens")
+    return replace(data, language=language)
+
+
+def _corpus_data(name: str, corpus: Corpus, sizes: Sizes, unit: str) -> BenchmarkData:
+    train, test, longest = len(corpus.train), len(corpus.test), sizes.length * sizes.past
+    found = f"{name} has {train:,} {unit} for training and {test:,} for the test"
+    if train <= sizes.length or test <= longest:
+        raise ValueError(f"{found}; more than {sizes.length:,} and {longest:,} are needed")
+    remarks = [f"{found}, and a vocabulary of {corpus.vocabulary:,}"]
+    return BenchmarkData(corpus=corpus, vocabulary=corpus.vocabulary, remarks=remarks)
 
 
 def _classified(
@@ -258,29 +249,23 @@ def _classified(
     *,
     rules: dict[str, float] | None = None,
     **more: Any,
-) -> Material:
+) -> BenchmarkData:
     # The baseline without any input: always the most common class of the training examples.
     ((label, _),) = Counter(train.labels.tolist()).most_common(1)
     rules = {**(rules or {}), "most common class": float((test.labels == label).mean())}
-    return Material(
+    return BenchmarkData(
         train=train, test=test, classes=classes, vocabulary=vocabulary, rules=rules, **more
     )
 
 
 TASKS: dict[str, Task] = {
     "listops": Task(
-        about="the value of nested operations on digits",
-        needs="the folder with the Long Range Arena's basic_train.tsv and basic_test.tsv "
-        "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing, to generate expressions",
-        maker=_make_listops,
-        reader=_reader(files.read_listops, _listops),
+        about="the value of nested operations on digits", needs="nothing", maker=_make_listops
     ),
     "pathfinder": Task(
         about="whether two marks are the ends of one path, pixel by pixel",
-        needs="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
-        "https://github.com/google-research/long-range-arena), or nothing, to generate pictures",
+        needs="nothing",
         maker=_make_pathfinder,
-        reader=_reader(files.read_pathfinder, partial(_square, classes=2)),
     ),
     "text": Task(
         about="whether a film review is positive or negative, byte by byte",
@@ -298,7 +283,7 @@ TASKS: dict[str, Task] = {
         about="what a picture of 32 by 32 shows, as grey pixels",
         needs="the folder cifar-10-batches-bin with data_batch_1.bin … and test_batch.bin "
         "(CIFAR-10 binary version, https://www.cs.toronto.edu/~kriz/cifar.html)",
-        reader=_reader(files.read_image, partial(_square, classes=10)),
+        reader=_reader(files.read_image, partial(_classified, classes=10, grid=(32, 32))),
     ),
     "patches": Task(
         about="what your own pictures show, as patches",

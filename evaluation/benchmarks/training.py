@@ -129,7 +129,7 @@ class Optimiser:
     batch: int
     learning_rate: float = 1e-3
     warmup: int = 50
-    schedule: Literal["cosine", "inverse_sqrt", "constant"] = "cosine"  # to 1 % of the peak
+    schedule: Literal["cosine", "inverse_sqrt"] = "cosine"  # to 1 % of the peak
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-8
@@ -153,8 +153,6 @@ class Optimiser:
         """Return the learning rate at a step, counted from 0."""
         if step < self.warmup:
             return self.learning_rate * (step + 1) / self.warmup
-        if self.schedule == "constant":
-            return self.learning_rate
         if self.schedule == "inverse_sqrt":
             return self.learning_rate * math.sqrt(max(1, self.warmup) / (step + 1))
         total = self.steps if self.seconds is None or not done else round(step / done)

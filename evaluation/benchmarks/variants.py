@@ -36,62 +36,52 @@ class Variant:
     model: Mapping[str, Any] = field(default_factory=dict)  # values of ModelConfig
     causal: bool = True  # whether it works in causal models
     whole: bool = True  # whether it works in classifiers
-    shape: str = "sequence"  # sequence | grid | cloud: what it encodes places in
-    about: str = ""
 
 
 DECAY = {"horizons": DECAYS}
+CLOUD = {"sizes": None, "dimensions": 3}
 METRE = {**DECAY, "metre": {"bars": [1, 1, 2, 4, 8, 16], "remembers": [2, 8, 8, 8, 8, 8]}}
 
 VARIANTS: dict[str, Variant] = {
-    "none": Variant(position="none", about="no encoding"),
-    "absolute": Variant(position="absolute", about="sinusoids added (Vaswani et al. 2017)"),
-    "learned": Variant(position="learned", causal=False, about="a learned vector per position"),
-    "rope": Variant(position="rope", about="rotations (Su et al. 2021)"),
-    "sine_spe": Variant(position="sine_spe", choice={"sines": 10}, about="gated (Liutkus et al. 2021)"),
+    "none": Variant(position="none"),
+    "absolute": Variant(position="absolute"),  # sinusoids added (Vaswani et al. 2017)
+    "learned": Variant(position="learned", causal=False),  # a vector per position
+    "rope": Variant(position="rope"),  # rotations (Su et al. 2021)
+    "sine_spe": Variant(position="sine_spe", choice={"sines": 10}),  # gated (Liutkus et al. 2021)
     "sine_spe_ungated": Variant(position="sine_spe", choice={"sines": 10, "gated": False}),
-    "conv_spe": Variant(position="conv_spe", about="gated (Liutkus et al. 2021)"),
+    "conv_spe": Variant(position="conv_spe"),  # gated
     "conv_spe_ungated": Variant(position="conv_spe", choice={"gated": False}),
-    "permuteformer": Variant(position="permuteformer", whole=False, about="Chen 2021, with r"),
-    "permuteformer_without_r": Variant(
-        position="permuteformer", choice={"with_decay": False},
-        about="r = 1, as in the bidirectional models of Chen 2021",
-    ),
+    "permuteformer": Variant(position="permuteformer", whole=False),  # Chen 2021, with r
+    # r = 1, as in the bidirectional models of Chen 2021
+    "permuteformer_without_r": Variant(position="permuteformer", choice={"with_decay": False}),
     "permuteformer_without_permutation": Variant(
         position="permuteformer", choice={"with_permutation": False}, whole=False
     ),
-    "lrpe": Variant(position="lrpe", about="type 1 (Qin et al. 2023)"),
+    "lrpe": Variant(position="lrpe"),  # type 1 (Qin et al. 2023)
     "lrpe_type_2": Variant(position="lrpe", choice={"type": "orthogonal"}),
     "lrpe_type_3": Variant(position="lrpe", choice={"type": "permutation"}),
-    "flt": Variant(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
+    "flt": Variant(position="flt"),  # Gaussian mixture (Choromanski et al. 2023)
     "flt_local": Variant(position="flt", choice={"mask": "local", "frequencies": "folded"}),
-    "softmax": Variant(position="none", mixer="softmax", whole=False, about="exact, with quadratic cost"),
-    "decay": Variant(position="none", model=DECAY, whole=False, about="a fixed factor per head"),
+    "softmax": Variant(position="none", mixer="softmax", whole=False),  # exact, with quadratic cost
+    "decay": Variant(position="none", model=DECAY, whole=False),  # a fixed factor per head
     "decay_by_token": Variant(position="none", mixer="decay_by_token", whole=False),
-    "decay_by_token_normed": Variant(
-        position="none", mixer="decay_by_token_normed", whole=False,
-        about="with the keys and the normalisation of the delta rule",
-    ),
-    "delta": Variant(position="none", mixer="delta", whole=False, about="Schlag et al. 2021"),
-    "metre": Variant(position="none", model=METRE, whole=False, about="decay and metric heads"),
+    # with the keys and the normalisation of the delta rule
+    "decay_by_token_normed": Variant(position="none", mixer="decay_by_token_normed", whole=False),
+    "delta": Variant(position="none", mixer="delta", whole=False),  # Schlag et al. 2021
+    "metre": Variant(position="none", model=METRE, whole=False),  # decay and metric heads
     "delta_metre": Variant(
         position="none", mixer="delta", model={**METRE, "horizons": None}, whole=False
     ),
-    "recall": Variant(
-        position="none", model={**DECAY, "recall": True}, whole=False,
-        about="decay, and given what followed earlier occurrences of the last tokens",
-    ),
+    # decay, and given what followed earlier occurrences of the last tokens
+    "recall": Variant(position="none", model={**DECAY, "recall": True}, whole=False),
     "metre_recall": Variant(position="none", model={**METRE, "recall": True}, whole=False),
-    "permuteformer_grid": Variant(position="permuteformer_grid", causal=False, shape="grid"),
-    "flt_grid": Variant(position="flt_space", causal=False, shape="grid"),
-    "flt_cloud": Variant(
-        position="flt_space", choice={"sizes": None, "dimensions": 3}, causal=False, shape="cloud"
-    ),
+    "permuteformer_grid": Variant(position="permuteformer_grid", causal=False),
+    "flt_grid": Variant(position="flt_space", causal=False),
+    "flt_cloud": Variant(position="flt_space", choice=CLOUD, causal=False),
     "flt_cloud_radial": Variant(
-        position="flt_space", choice={"sizes": None, "dimensions": 3, "mask": "radial"},
-        causal=False, shape="cloud",
+        position="flt_space", choice={**CLOUD, "mask": "radial"}, causal=False
     ),
-}  # fmt: skip
+}
 
 
 def variant(name: str) -> tuple[Variant, dict[str, Any]]:

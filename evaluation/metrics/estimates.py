@@ -8,7 +8,6 @@ mean 73 times in 100 for n = 3 and 90 times for n = 6. Proportions, the means of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,38 +17,30 @@ from musicgen.common.intervals import CONFIDENCE, mean_interval
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """The mean and standard deviation of some values, with the 95 % interval of the mean; None if there are too few."""
-
-    n: int  # without the missing ones
-    missing: int
-    mean: float | None
-    deviation: float | None  # with n − 1; None if n < 2
-    low: float | None
-    high: float | None
+Estimate = dict[str, Any]
+"""The mean and deviation (with n − 1) of n values, without the missing ones, and low and high of the 95 % interval."""
 
 
 def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimate:
     """Return the mean of independent values with its 95 % interval; `shares` marks values, 0 or 1, of a proportion.
 
-    The caller must say so, because values of any measure, such as semitones, can all be 0 or 1 by chance.
+    The caller must say so, because values of any measure, such as semitones, can all be 0 or 1 by chance. What cannot
+    be computed, because there are too few values, is None.
     """
     given = list(values)
     known = [value for value in given if value is not None]
-    n, missing = len(known), len(given) - len(known)
+    n = len(known)
     average, half = mean_interval(known) if known else (None, None)
+    found: Estimate = {"n": n, "missing": len(given) - n, "mean": average}
     if average is None or half is None:
-        alone = {"deviation": None, "low": None, "high": None}
-        return Estimate(n=n, missing=missing, mean=average, **alone)
-    deviation, low, high = float(np.std(known, ddof=1)), average - half, average + half
+        return {**found, "deviation": None, "low": None, "high": None}
+    low, high = average - half, average + half
     if shares:
         from scipy.stats import binomtest  # takes a second to import
 
         low, high = binomtest(round(average * n), n).proportion_ci(CONFIDENCE, method="wilson")
-    return Estimate(
-        n=n, missing=missing, mean=average, deviation=deviation, low=float(low), high=float(high)
-    )
+    deviation = float(np.std(known, ddof=1))
+    return {**found, "deviation": deviation, "low": float(low), "high": float(high)}
 
 
 def mean(values: Iterable[float | None]) -> float | None:

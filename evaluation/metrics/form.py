@@ -13,9 +13,6 @@ lacks the notes for is None. Bars are compared by the Jaccard index of their cel
     notes       notes per bar
     changes     chord changes per bar, of chords recognised from the notes
     downbeat    fraction of bars in whose first half the lowest note begins on the bar line
-    loudness    fraction of notes with the most frequent velocity
-    collapses   1 if some phrase has over twice as many notes per bar as the music before the first phrase, or if over
-                half of the top notes repeat the one before, else 0
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ import math
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import chord_changes, commonest, tops
+from evaluation.metrics.window import chord_changes, tops
 from tokenization.analysis.chords import NO_CHORD, ROOTS, recognise, tonic
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
@@ -75,7 +72,6 @@ def _last_root(score: Score, notes: Notes, stop: int) -> int:
     return ROOTS.index(root) if root in ROOTS else int(notes.pitch.min()) % 12
 
 
-COLLAPSES = "collapses"
 FAR = 4  # least distance of a return, in bars
 PHRASE = 8  # bars
 FEW = 8  # notes below which a phrase has no register or fullness
@@ -104,22 +100,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "notes": len(inside) / (stop - start),
         "changes": chord_changes(score, *lines[[start, stop]]) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
-        "loudness": commonest(inside.velocity),
-        COLLAPSES: _collapses(score, lines, start, spans),
     }
-
-
-def _collapses(
-    score: Score, lines: np.ndarray, start: int, spans: list[np.ndarray]
-) -> float | None:
-    """Return 1 if the music more than doubles in density or mostly repeats its top note, else 0."""
-    before = len(between(score.notes, 0, lines[start])) / max(start, 1)
-    if not before or not spans:
-        return None
-    fullest = max(len(between(score.notes, *span)) / PHRASE for span in spans)
-    highest = tops(between(score.pitched, lines[start], lines[-1]))
-    again = (np.diff(highest) == 0).mean() if len(highest) > 1 else 0.0
-    return float(fullest > 2 * before or again > 0.5)
 
 
 def between(notes: Notes, start: int, stop: int) -> Notes:

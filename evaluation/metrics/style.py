@@ -14,14 +14,19 @@ ranges are ignored. The similarity to an empty histogram is None.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.metres import bars_of
-from tokenization.score import Notes, Score
+from evaluation.metrics.estimates import estimate, grouped, means
+from tokenization.analysis.metres import bar_count, bar_lines, bars_of
+from tokenization.formats import read_file
+from tokenization.score import Notes, Score, excerpt
 
 Profiles = dict[str, np.ndarray]
 
@@ -32,6 +37,7 @@ METRICS = {
     "onset_drum": "onset–drum",
 }
 QUARTERS = 4
+QUARTER_NAMES = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
 
 BAR_BEATS = 4
 BINS_PER_BEAT = 6
@@ -40,7 +46,6 @@ DURATION_BINS = 2 * BINS_PER_BEAT
 WIDEST_INTERVAL = 20  # semitones, up or down
 INTERVALS = 2 * WIDEST_INTERVAL + 1
 PITCHES = 128
-PAIRS_AT_ONCE = 1 << 20  # bounds the memory for large pieces
 
 
 def in_bars(score: Score) -> Notes:
@@ -74,15 +79,18 @@ def time_pitch(notes: Notes, ticks_per_beat: int) -> np.ndarray:
     onset, pitch = np.divmod(cells, PITCHES)
     # Row 0 counts simultaneous pairs, each once: the lower note first.
     rows = np.zeros((1 + ONSET_BINS) * INTERVALS, dtype=np.int64)
-    for a, b in _pairs(onset, BAR_BEATS * ticks_per_beat):
-        interval = pitch[b] - pitch[a]
+    # Pairs of the cells i and i + apart, which are sorted by onset: none is near if a closer one is not.
+    first, apart = np.arange(len(onset)), 1
+    while len(first := first[first + apart < len(onset)]):
+        lag = onset[first + apart] - onset[first]
+        first, lag = (values[lag < BAR_BEATS * ticks_per_beat] for values in (first, lag))
+        interval = pitch[first + apart] - pitch[first]
         near = np.abs(interval) <= WIDEST_INTERVAL
-        a, b, interval = a[near], b[near], interval[near] + WIDEST_INTERVAL
-        lag = onset[b] - onset[a]
         row = np.where(lag == 0, 0, 1 + lag * BINS_PER_BEAT // ticks_per_beat)
-        bins = row * INTERVALS + interval
-        weights = count[a] * count[b]
+        bins = (row * INTERVALS + interval + WIDEST_INTERVAL)[near]
+        weights = (count[first + apart] * count[first])[near]
         rows += np.bincount(bins, weights=weights, minlength=len(rows)).astype(np.int64)
+        apart += 1
     together, *later = rows.reshape(1 + ONSET_BINS, INTERVALS)
     result = np.array(later)
     result[0] += together + together[::-1]
@@ -125,27 +133,28 @@ def quarters(score: Score) -> list[Score]:
     return [score.replace(notes=notes[part == quarter]) for quarter in range(QUARTERS)]
 
 
+def compared(references: Mapping[str, Score], music: Score) -> Iterator[dict[str, Any]]:
+    """Yield the similarities of music, whole (quarter None) and by quarter, to each reference."""
+    parts = {None: music, **dict(enumerate(quarters(music), start=1))}
+    found = {quarter: profiles(part) for quarter, part in parts.items()}
+    for against, reference in references.items():
+        expected = profiles(reference)
+        for quarter, histograms in found.items():
+            for metric, value in similarities(expected, histograms).items():
+                yield {
+                    "against": against,
+                    "metric": metric,
+                    "quarter": quarter,
+                    "similarity": value,
+                }
+
+
 def _onset_bins(notes: Notes, ticks_per_beat: int) -> np.ndarray:
     return notes.onset_ticks % (BAR_BEATS * ticks_per_beat) * BINS_PER_BEAT // ticks_per_beat
 
 
 def _histogram(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
-
-
-def _pairs(onset: np.ndarray, within_ticks: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield, block by block, all i < j with onset[j] − onset[i] < within; onsets are sorted."""
-    first = np.arange(len(onset))
-    partners = np.searchsorted(onset, onset + within_ticks) - first - 1
-    total = np.cumsum(partners)
-    start = 0
-    while start < len(onset):
-        before = total[start] - partners[start]
-        stop = max(int(np.searchsorted(total, before + PAIRS_AT_ONCE, "right")), start + 1)
-        count = partners[start:stop]
-        i = np.repeat(first[start:stop], count)
-        yield i, i + 1 + np.arange(len(i)) - np.repeat(np.cumsum(count) - count, count)
-        start = stop
 
 
 # Copying from the prompt, and the diversity of several outputs.
@@ -183,3 +192,69 @@ def _runs(ids: np.ndarray, run: int) -> np.ndarray:
     ids = np.ascontiguousarray(ids, dtype=np.uint16)
     windows = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(ids, run))
     return windows.view(np.dtype((np.void, windows.itemsize * run)))[:, 0]
+
+
+# Files, and folders of prompts and continuations by any model: NAME.prompt.mid, and prompt and continuation together as
+# NAME.prompt_cont_0.mid and so on, the names that the authors of SPE and `musicgen continue` use.
+
+Row = dict[str, Any]
+_PROMPT = ".prompt.mid"
+_CONTINUATION = re.compile(r"(?P<name>.+?)(\.prompt)?\.prompt_cont_\d+\.mid")
+
+
+def compared_files(reference: str, outputs: Sequence[str]) -> list[Row]:
+    """Return the similarities of files to a reference."""
+    score = read_file(reference)
+    if not len(score.notes):
+        raise ValueError(f"{reference} has no notes, so there is no style to compare with")
+    return [
+        {"output": name, **row}
+        for name in outputs
+        for row in compared({"reference": score}, read_file(name))
+    ]
+
+
+def compared_folders(folders: Sequence[str]) -> Row:
+    """Return the similarities of continuations to their prompts as means over styles, by folder."""
+    rows = {folder: list(_rows_of(Path(folder))) for folder in folders}
+    columns = ("against", "metric", "quarter")
+    return {
+        "counts": {
+            folder: {kind: len({row[kind] for row in own}) for kind in ("file", "style")}
+            for folder, own in rows.items()
+        },
+        "similarity": [
+            {
+                "output": folder,
+                **dict(zip(columns, key, strict=True)),
+                **estimate(means(group, "style", "similarity")),
+            }
+            for folder, own in rows.items()
+            for key, group in grouped(own, *columns).items()
+        ],
+    }
+
+
+def _rows_of(folder: Path) -> Iterator[Row]:
+    files = sorted(folder.iterdir())
+    prompts = {
+        file.name.removesuffix(_PROMPT): file for file in files if file.name.endswith(_PROMPT)
+    }
+    found = [(file, match) for file in files if (match := _CONTINUATION.fullmatch(file.name))]
+    if not found:
+        raise ValueError(
+            f"{folder} has no continuations; they are named NAME.prompt_cont_0.mid and so on"
+        )
+    for file, match in found:
+        if (name := match["name"]) not in prompts:
+            raise ValueError(f"{folder} has {file.name}, but not {name}{_PROMPT}")
+        prompt, whole = read_file(prompts[name]), read_file(file)
+        music = excerpt(whole, int(bar_lines(whole, bar_count(prompt))[-1]))
+        for row in compared({"prompt": prompt}, music):
+            yield {"file": file.name, "style": style_of(name), **row}
+
+
+def style_of(name: str) -> str:
+    """Return STYLE of a file named CHART.STYLE.mid, as in both groove data sets, or else the name itself."""
+    stem = Path(name).stem
+    return stem.partition(".")[2] or stem

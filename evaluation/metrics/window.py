@@ -28,19 +28,12 @@ from __future__ import annotations
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.statistics import (
-    STEPS_PER_BEAT,
-    entropy,
-    note_length,
-    pitch_class_entropy,
-    pitch_range,
-    polyphony,
-    shares,
-)
 from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_lines
 from tokenization.score import Notes, Score
 
+STEPS_PER_BEAT = 12
+PITCHES = 128
 LOUDNESS = ("loudness_commonest", "loudness_deviation", "loudnesses")
 
 
@@ -69,13 +62,13 @@ def statistics(score: Score, start: int, stop: int) -> dict[str, float | None] |
         "loudness_deviation": float(velocity.std()),
         "loudnesses": float(len(np.unique(velocity))),
         "pitches": float(len(pitches)) if len(pitches) else None,
-        "pitch_range": pitch_range(music),
-        "class_entropy": pitch_class_entropy(music),
+        "pitch_range": float(np.ptp(pitches)) if len(pitches) else None,
+        "class_entropy": entropy(pitched.pitch % 12),
         "top_mean": mean(top),
         "top_deviation": float(top.std()) if len(top) else None,
         "top_repeated": mean(step == 0),
         "top_step": mean(step),
-        "length_mean": note_length(music),
+        "length_mean": mean(pitched.duration_ticks / STEPS_PER_BEAT),
         "length_commonest": commonest(pitched.duration_ticks),
         "length_entropy": entropy(pitched.duration_ticks),
         "place_entropy": entropy(onset),
@@ -118,3 +111,29 @@ def tops(notes: Notes) -> np.ndarray:
     top = np.zeros(len(times), dtype=np.int64)
     np.maximum.at(top, begins, notes.pitch)
     return top
+
+
+def entropy(values: np.ndarray) -> float | None:
+    """Return the entropy −Σ p log₂ p of discrete values, in bits; None if there are none."""
+    share = shares(values)
+    return float(np.abs(share @ np.log2(share))) if len(share) else None
+
+
+def shares(values: np.ndarray) -> np.ndarray:
+    """Return the relative frequency of each of the K distinct values: (K,)."""
+    return np.unique(values, return_counts=True)[1] / max(len(values), 1)
+
+
+def polyphony(music: Score) -> float | None:
+    """Return the mean number of sounding pitches over the steps that have any, without drums."""
+    sounding = _sounding_pitches(music.pitched)
+    return float(sounding[sounding > 0].mean()) if sounding.any() else None
+
+
+def _sounding_pitches(notes: Notes) -> np.ndarray:
+    """Return the number of distinct pitches that sound at each step: (steps,)."""
+    steps = int(notes.end_ticks.max(initial=0))
+    change = np.zeros((steps + 1, PITCHES), dtype=np.int32)
+    np.add.at(change, (notes.onset_ticks, notes.pitch), 1)
+    np.add.at(change, (notes.end_ticks, notes.pitch), -1)
+    return np.count_nonzero(np.cumsum(change, axis=0, out=change), axis=1)[:-1]

@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from evaluation.likelihood import Loss, piece_loss
 from evaluation.metrics.estimates import estimate
-from evaluation.study.experiments import Experiment, Found, job_of, probed_length
-from evaluation.study.losses import rows_by_job
+from evaluation.study.experiments import Experiment, job_of, probed_length
+from evaluation.study.extrapolation import Loss, piece_loss, rows_by_job
 from evaluation.study.piece_jobs import Choice, held_out
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
@@ -93,10 +92,13 @@ def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
         both.append(estimate(differences))
     within, past = both
     return {
-        "within": within.mean,
-        "past": past.mean,
-        "interval": {"within": [within.low, within.high], "past": [past.low, past.high]},
-        "pieces": {"within": within.n, "past": past.n},
+        "within": within["mean"],
+        "past": past["mean"],
+        "interval": {
+            "within": [within["low"], within["high"]],
+            "past": [past["low"], past["high"]],
+        },
+        "pieces": {"within": within["n"], "past": past["n"]},
     }
 
 
@@ -185,19 +187,13 @@ def ablation(
             for rows in rows_by_job(chosen)
         ]
 
-    def compose(found: Found) -> dict[str, Any]:
-        read: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for playable, _, done in found:
-            of_model = read.setdefault(playable.name, {})
-            for part, losses in done.result.items():
-                of_model.setdefault(part, []).extend(losses)
-        models = [
-            {"model": name, "part": part, **changes(of_model[WHOLE], losses)}
-            for name, of_model in read.items()
-            for part, losses in of_model.items()
-            if part != WHOLE
+    def compose(playable: Playable, results: list[dict[str, list[Loss]]]) -> list[dict[str, Any]]:
+        losses = {part: [loss for one in results for loss in one[part]] for part in results[0]}
+        whole = losses.pop(WHOLE)
+        return [
+            {"model": playable.name, "part": part, **changes(whole, changed)}
+            for part, changed in losses.items()
         ]
-        return {"models": models}
 
     return Experiment(jobs=jobs, compose=compose, prepared=choice.prepared, facts=facts)
 

@@ -20,36 +20,54 @@ pieces; a piece without a style counts as a style of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, grouped, means
-from evaluation.metrics.statistics import HARMONY, NOTES_PER_BAR, SOUNDING, in_harmony
-from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
+from evaluation.metrics.style import METRICS, profiles, similarities
 from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, model_of, per_piece
+from evaluation.study.piece_jobs import (
+    Choice,
+    Measure,
+    estimates,
+    model_of,
+    per_piece,
+    pieces_with_others,
+    style_of,
+)
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.playable import Playable
-from tokenization.analysis.chords import recognise
+from tokenization.analysis.chords import (
+    PITCH_CLASSES,
+    TONES,
+    chord_changes_in_four_four,
+    recognise,
+)
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.prepared import Prepared
 from tokenization.score import Notes, Score, Track, excerpt
 
 WRITTEN = "written"
 REAL = "real"
-REFERENCES = (REAL, "next", "same", "other")
+TITLES = {
+    **METRICS,
+    "in_harmony": "in harmony",
+    "notes_a_bar": "notes per bar",
+    "sounding": "polyphony",
+    "pitch_divergence": "divergence of pitches",
+    "onset_divergence": "divergence of onsets",
+    "consonant": "consonant",
+    "unsupported": "unsupported",
+}
+TO_THE_HIDDEN_PART = {*METRICS, "pitch_divergence", "onset_divergence"}
 ROLES = ("bass", "drums", "other")
 _BASSES = range(32, 40)  # General MIDI programs
 _CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones from this part up to the other part, modulo 12
 _ONSET_BINS = 64
 Row = dict[str, Any]
-Others = Mapping[str, Notes | None]  # the part in other music, shifted to begin at 0
 
 
 def role(track: Track) -> str:
@@ -93,81 +111,75 @@ def part_of(score: Score | None, track: int | None) -> Notes | None:
     return None if score is None or track is None else score.notes[score.notes.track == track]
 
 
-def likenesses(piece: Score, track: int, others: Others) -> list[Row]:
-    """Return rows of the part's likeness in other music to that of the piece, and of its fraction of chord tones."""
-    true, beat = piece.notes[piece.notes.track == track], piece.ticks_per_beat
-    drums = piece.tracks[track].is_drum
-    melodic = {"onset_duration": onset_duration, "time_pitch": time_pitch}
-    profiles = {"onset_drum": onset_drum} if drums else melodic
-    expected = {metric: profile(true, beat) for metric, profile in profiles.items()}
-
-    def likeness(metric: str, own: Notes) -> float | None:
-        return cosine(expected[metric], profiles[metric](own, beat))
-
-    rows = _rows({metric: partial(likeness, metric) for metric in profiles}, others)
-    rows = [_zero_if_missing(row, bool(expected[row["metric"]].any())) for row in rows]
-    if not drums:
-        measure = {HARMONY: lambda own: in_harmony(own, piece.pitched, beat)}
-        (row,) = _rows(measure, {REAL: true, **others})
-        rows.append(_zero_if_missing(row, row[REAL] is not None))
+def compared(piece: Score, track: int, bars: int, parts: Mapping[str, Notes | None]) -> list[Row]:
+    """Return one row per measure, with its value for the hidden part (`real`) and for each other part."""
+    found = {
+        name: {} if notes is None else _measures(piece, track, bars, notes)
+        for name, notes in {REAL: part_of(piece, track), **parts}.items()
+    }
+    rows = []
+    for measure, real in found[REAL].items():
+        row = {name: values.get(measure) for name, values in found.items()}
+        if real is not None and row.get(WRITTEN, 0) is None:
+            row[WRITTEN] = 0.0  # a silent part
+        if measure in TO_THE_HIDDEN_PART:
+            row[REAL] = None
+        rows.append({"measure": measure, **row})
     return rows
 
 
-def _rows(measures: Mapping[str, Callable[[Notes], float | None]], parts: Others) -> list[Row]:
-    """Return one row per measure, with its value for each part; None for a missing part."""
-    return [
-        {"metric": metric}
-        | {name: None if notes is None else measure(notes) for name, notes in parts.items()}
-        for metric, measure in measures.items()
-    ]
-
-
-def _zero_if_missing(row: Row, is_in_hidden: bool) -> Row:
-    """Set a missing value of the generated part to 0 if the hidden part has one."""
-    return {**row, WRITTEN: 0.0} if is_in_hidden and row.get(WRITTEN, 0) is None else row
-
-
-def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
-    """Return rows of a part's notes per bar and mean number of sounding notes, in the piece and in other music."""
-    ticks = int(bar_lines(piece, bars)[-1])
-    measures = {
-        NOTES_PER_BAR: lambda own: len(own) / bars,
-        SOUNDING: lambda own: float(own.duration_ticks.sum()) / ticks,
-    }
-    return _rows(measures, {REAL: part_of(piece, track), **others})
-
-
-def streammuse(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
-    """Return StreamMUSE's measures of a pitched part: divergence from the hidden part, and support of the others."""
-    true = part_of(piece, track)
-    if true is None or piece.tracks[track].is_drum:
-        return []
-    ticks = int(bar_lines(piece, bars)[-1])
-    pitched = piece.pitched
-    melody = pitched[pitched.track != track]
+def _measures(piece: Score, track: int, bars: int, own: Notes) -> dict[str, float | None]:
+    """Return the measures of a part that is played instead of a track of a piece."""
+    is_drum, ticks = piece.tracks[track].is_drum, int(bar_lines(piece, bars)[-1])
+    pitched, hidden = piece.pitched, piece.notes[piece.notes.track == track]
+    expected, ours = (
+        profiles(piece.replace(notes=notes.replace(track=np.full(len(notes), track))))
+        for notes in (hidden, own)
+    )
+    alike = similarities(expected, ours).items()
+    found = {metric: value for metric, value in alike if (metric == "onset_drum") == is_drum}
+    found["notes_a_bar"] = len(own) / bars
+    found["sounding"] = float(own.duration_ticks.sum()) / ticks
+    if is_drum:
+        return found
 
     def onsets(notes: Notes) -> np.ndarray:
         return np.minimum(notes.onset_ticks * _ONSET_BINS // ticks, _ONSET_BINS - 1)
 
-    divergences = {
-        "pitch_divergence": lambda own: _divergence(own.pitch, true.pitch, 128),
-        "onset_divergence": lambda own: _divergence(onsets(own), onsets(true), _ONSET_BINS),
+    consonant, unsupported = _support(pitched[pitched.track != track], own)
+    return {
+        **found,
+        "in_harmony": in_harmony(own, pitched, piece.ticks_per_beat),
+        "pitch_divergence": _divergence(own.pitch, hidden.pitch, 128),
+        "onset_divergence": _divergence(onsets(own), onsets(hidden), _ONSET_BINS),
+        "consonant": consonant,
+        "unsupported": unsupported,
     }
-    support = {
-        name: (None, None) if own is None else _support(melody, own)
-        for name, own in {REAL: true, **others}.items()
-    }
-    rows = _rows(divergences, others)
-    for number, metric in enumerate(("consonant", "unsupported")):
-        rows.append({"metric": metric, **{name: both[number] for name, both in support.items()}})
-    return rows
+
+
+def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None:
+    """Return the fraction of a part's notes that are tones of the chord of the piece at their onset.
+
+    Chords are recognised from all pitched notes of the real piece, including the hidden part; because of passing notes
+    the fraction of the true part stays below 1. Bars have four beats. None if no note begins during a chord.
+    """
+    if not len(pitched):
+        return None
+    ticks, chords = chord_changes_in_four_four(pitched, ticks_per_beat)
+    change = np.searchsorted(ticks, part.onset_ticks, side="right") - 1
+    tones = TONES[chords[np.maximum(change, 0)]]  # (N, 12)
+    counted = tones.any(axis=1) & (change >= 0)
+    if not counted.any():
+        return None
+    inside = tones[np.arange(len(part)), part.pitch % PITCH_CLASSES]
+    return float(inside[counted].mean())
 
 
 def _divergence(ours: np.ndarray, true: np.ndarray, bins: int) -> float:
     """Return the Jensen–Shannon divergence of two distributions over bins, 0 … ln 2; ln 2 without notes."""
     from scipy.spatial.distance import jensenshannon  # takes a second to import
 
-    if not len(ours):
+    if not (len(ours) and len(true)):
         return float(np.log(2))
     one, other = (np.bincount(values, minlength=bins) for values in (ours, true))
     return float(jensenshannon(one, other)) ** 2
@@ -187,26 +199,6 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
     return consonant, unsupported
 
 
-def summary(rows: Iterable[Row]) -> list[Row]:
-    """Return, by part and metric, estimates over styles and the number of styles where `written` exceeds `same`."""
-    result = []
-    for (part, metric), own in grouped(rows, "part", "metric").items():
-        by_style = {name: means(own, "style", name) for name in (WRITTEN, *REFERENCES)}
-        pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        result.append(
-            {
-                "part": part,
-                "metric": metric,
-                "pieces": len(own),
-                **{name: asdict(estimate(values)) for name, values in by_style.items()},
-                "above_same": sum(a > b for a, b in both),
-                "of": len(both),
-            }
-        )
-    return result
-
-
 def accompaniment(
     playables: Sequence[Playable],
     choice: Choice,
@@ -217,30 +209,9 @@ def accompaniment(
 ) -> Experiment:
     """Have models generate hidden parts of pieces, one job per model and piece."""
     able, left_out = models_for_language(playables, "ensemble", "accompaniment")
-    chosen = _chosen(choice)
-    if not chosen:
-        raise ValueError(f"{choice.data} has no piece in {choice.place}; try another --split")
+    chosen = pieces_with_others(choice)
     arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return per_piece(accompanied, able, choice, chosen, summary, left_out, **arguments)
-
-
-def _chosen(choice: Choice) -> list[dict[str, Any]]:
-    """Choose pieces, each with another piece of its style and one of another style, if there are any."""
-    random = np.random.default_rng(choice.seed)
-    rows, places = draw_pieces(choice, random)
-    styles = choice.prepared.pieces.style[rows]
-    chosen = []
-    for place in places[: choice.pieces]:
-        same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
-        other = np.flatnonzero(styles != styles[place])
-        chosen.append(
-            {
-                "row": int(rows[place]),
-                "same": int(rows[random.choice(same)]) if len(same) else None,
-                "other": int(rows[random.choice(other)]) if len(other) else None,
-            }
-        )
-    return chosen
+    return per_piece(accompanied, able, choice, chosen, estimates, left_out, **arguments)
 
 
 def accompanied(
@@ -281,8 +252,7 @@ def accompanied(
         works.append(TokenCompletion(loaded, goal, Request(seed=seed)))
     yield works
     following, others = cut_bars(whole.score, bars, bars), [music(same), music(other)]
-    title, style = prepared.name(row), int(prepared.pieces.style[row])
-    about = {"piece": title, "style": style if style >= 0 else title}
+    about = {"piece": prepared.name(row), "style": style_of(prepared, row)}
     for (name, track), work in zip(hidden.items(), works, strict=True):
         parts: dict[str, Notes | None] = {
             "written": part_of(language.decode(work.whole()), track),
@@ -291,7 +261,6 @@ def accompanied(
         for label, score in zip(("same", "other"), others, strict=True):
             their_track = None if score is None else hidden_parts(score).get(name)
             parts[label] = part_of(score, their_track)
-        rows = likenesses(piece, track, parts) + density(piece, track, bars, parts)
-        rows += streammuse(piece, track, bars, parts)
-        found += [{**about, "part": name, **one} for one in rows]
+        rows = compared(piece, track, bars, parts)
+        found += [{**about, **one, "measure": f"{name}: {TITLES[one['measure']]}"} for one in rows]
     return found

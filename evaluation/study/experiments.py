@@ -14,14 +14,9 @@ from inspect import isgeneratorfunction
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from musicgen.common.workers import Failed, Workers, as_done, limit_workers
-from musicgen.continuation import Continuation, Generation, run_together
-from musicgen.generation.request import Request
-from musicgen.generation.sampling import Sampling
-from musicgen.pieces import empty_prompt
-from musicgen.playable import Playable, find, load
+from musicgen.continuation import Generation, run_together
+from musicgen.playable import Playable, find
 from tokenization.whole_file import make_folder, write_whole
 from tokenization.wording import listed
 
@@ -33,22 +28,18 @@ UNTRAINED_LENGTH = 512  # assumed as the trained length of untrained models
 
 
 def models_of(names: Sequence[str], device: str = "auto") -> list[Playable]:
-    """Return the models by name, without duplicates, numbered and with unique names; weights are not loaded yet."""
+    """Return the models by name, without duplicates, numbered and with unique names; weights are not loaded yet.
+
+    A model is called by its own name, or else by its folder's, or else by the path as given.
+    """
     found = [find(name, device) for name in dict.fromkeys(names)]
-    # The model's own name, or else its folder's name, or else the path as given.
     choices = [(model.name, PurePath(model.given).name, model.given) for model in found]
     counts = [Counter(column) for column in zip(*choices, strict=True)]
-    return [
-        replace(
-            model,
-            number=number,
-            name=next(
-                (name for name, count in zip(own, counts, strict=True) if count[name] == 1),
-                model.given,
-            ),
-        )
-        for number, (model, own) in enumerate(zip(found, choices, strict=True))
-    ]
+    models = []
+    for number, (model, own) in enumerate(zip(found, choices, strict=True)):
+        unique = (name for name, count in zip(own, counts, strict=True) if count[name] == 1)
+        models.append(replace(model, number=number, name=next(unique, model.given)))
+    return models
 
 
 def probed_length(model: Playable) -> int:
@@ -56,62 +47,15 @@ def probed_length(model: Playable) -> int:
     return model.trained_length or UNTRAINED_LENGTH
 
 
-def facts_of(model: Playable) -> dict[str, Any]:
-    """Return the metadata of a model as plain data."""
+def model_fields(playable: Playable) -> dict[str, Any]:
+    """Return the fields that identify a model in its results."""
     return {
-        "given": model.given,
-        "label": model.name,
-        "language": model.language.name,
-        "encoding": model.encoding,
-        "trained_length": model.trained_length,
-        "parameters": model.parameters,
-        "sha256": model.sha256,
-        "config": model.config,
-        "training": model.training,
-        "number": model.number,
-    }
-
-
-# Measurements of a model given by name. Their arguments and results are plain data, so that any process can run them.
-
-MAP_SAMPLES = 2  # generated pieces over which attention maps are averaged
-
-
-def probes(
-    *, model: str, length: int, tokens: int | None, seed: int, device: str
-) -> dict[str, list[dict[str, Any]]]:
-    """Return translation invariance and monotonicity by head, for the ranges of table 7 and of figure 4."""
-    from evaluation.probes import local_ranges, paper_ranges, probe
-
-    performer = load(model, device).performer
-    size = performer.config.vocabulary_size
-    probed = np.unique(np.linspace(0, size - 1, min(tokens or size, size)).round().astype(int))
-    table, figure = paper_ranges(length), local_ranges(length)
-    limit = performer.config.longest or length * 2
-    ranges = [one for one in [*table, *figure] if one.stop <= limit]
-    found = probe(performer, ranges, probed.tolist(), seed)
-    return {
-        name: [row for row in found if any(vars(one).items() <= row.items() for one in part)]
-        for name, part in (("table", table), ("figure", figure))
-    }
-
-
-def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, Any]:
-    """Return the learned templates up to the trained length, and attention maps of generated pieces past it."""
-    from evaluation.attention import attention_maps, paper_layers, templates
-
-    loaded = load(model, device)
-    performer = loaded.performer
-    limit = performer.config.longest or length * 2
-    sampling = Sampling(temperature=1.0, top_p=0.95)
-    request = Request(tokens=min(length + length // 2, limit) - 1, sampling=sampling)
-    requests = [replace(request, seed=seed + number) for number in range(MAP_SAMPLES)]
-    start = empty_prompt(loaded.language)
-    pieces = [Continuation(loaded, start, one).finish().sequences()[0] for one in requests]
-    layers = paper_layers(performer.config.layers)
-    return {
-        "templates": templates(performer, length, layers[0], seed),
-        "attention": attention_maps(performer, pieces, layers, seed),
+        "model": playable.name,
+        "number": playable.number,
+        "encoding": playable.encoding,
+        "language": playable.language.name,
+        "sha256": playable.sha256,
+        "trained_length": playable.trained_length,
     }
 
 
@@ -123,7 +67,7 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 # a time, in one batch.
 
 TOGETHER = 8  # jobs that generate in one batch
-REVISION = 3  # increase when the meaning of a measurement changes, to invalidate all stored results
+REVISION = 4  # increase when the meaning of a measurement changes, to invalidate all stored results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,16 +194,14 @@ def _store(folder: Path, job: Measurement, done: Done) -> None:
 
 Job = tuple[Playable, Measurement]
 """A model and a measurement of it."""
-Found = list[tuple[Playable, Measurement, Done]]
-"""The jobs that succeeded, with their outcomes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Jobs of one kind, and a function that combines their results into plain data with a list `models`."""
+    """Jobs of one kind, and a function that combines the results of a model's jobs into rows of plain data."""
 
     jobs: list[Job]
-    compose: Callable[[Found], dict[str, Any]]
+    compose: Callable[[Playable, list[Any]], list[dict[str, Any]]]
     # The data set of the pieces, if jobs are per piece; pieces whose jobs fail are left out.
     prepared: Prepared | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # about the pieces, added to the results
@@ -270,9 +212,6 @@ def job_of(
     measure: Callable[..., Any],
     device: str,
     prepared: Prepared | None = None,
-    *,
-    places: Mapping[str, Any] | None = None,
-    identity: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> Job:
     """Return the job that measures a model, on pieces of a prepared data set, if one is given."""
@@ -282,8 +221,8 @@ def job_of(
     measurement = Measurement(
         measure=measure,
         arguments=arguments,
-        places={"model": playable.given, **data, **(places or {}), "device": device},
-        identity={**model, **checksum, **(identity or {})},
+        places={"model": playable.given, **data, "device": device},
+        identity={**model, **checksum},
     )
     return playable, measurement
 
@@ -295,7 +234,7 @@ def conduct(
     workers: Workers = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Run experiments; return the result of each, and a sentence for every failure."""
+    """Run experiments; return the facts and the rows of `models` of each, and a sentence for every failure."""
     jobs = [job for experiment in experiments.values() for _, job in experiment.jobs]
     done = iter(run(jobs, folder=folder, workers=workers, progress=progress))
     results, failures = {}, []
@@ -314,8 +253,12 @@ def conduct(
             elif one.error:
                 failed[playable.name] = one.error
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
-        whole = [one for one in found if not one[2].error and one[0].name not in failed]
-        results[name] = {**experiment.facts, **experiment.compose(whole)}
+        models = []
+        for playable in {one.name: one for one, _ in experiment.jobs}.values():
+            if playable.name not in failed:
+                own = [x.result for one, _, x in found if one.name == playable.name and not x.error]
+                models += experiment.compose(playable, own)
+        results[name] = {**experiment.facts, "models": models}
     return results, failures
 
 
@@ -338,43 +281,3 @@ def models_for_language(
     if not able:
         raise ValueError("; ".join(left_out) + f"; name a model that uses {language}")
     return able, left_out
-
-
-def positions(
-    playables: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
-) -> Experiment:
-    """Probe the encodings with sequences of one repeated token; with `drawn`, collect data for the figures too."""
-    jobs = []
-    for playable in playables:
-        length = probed_length(playable)
-        jobs.append(job_of(playable, probes, device, length=length, tokens=tokens, seed=seed))
-        if drawn:
-            jobs.append(job_of(playable, pictures, device, length=length, seed=seed))
-
-    def compose(found: Found) -> dict[str, Any]:
-        from evaluation.probes import best_heads
-
-        models: dict[str, dict[str, Any]] = {}
-        for playable, _, done in found:
-            model = models.setdefault(playable.name, {**model_fields(playable), "seconds": 0.0})
-            model["seconds"] = round(model["seconds"] + done.seconds, 1)
-            if "table" in done.result:
-                best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
-                model["probes"] = {**done.result, **best, "length": probed_length(playable)}
-            else:
-                model.update(done.result)
-        return {"models": list(models.values())}
-
-    return Experiment(jobs=jobs, compose=compose)
-
-
-def model_fields(playable: Playable) -> dict[str, Any]:
-    """Return the fields that identify a model in its results."""
-    return {
-        "model": playable.name,
-        "number": playable.number,
-        "encoding": playable.encoding,
-        "language": playable.language.name,
-        "sha256": playable.sha256,
-        "trained_length": playable.trained_length,
-    }

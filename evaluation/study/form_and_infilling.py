@@ -3,10 +3,9 @@
 Infilling removes some bars of a real piece, generates them again, and compares both versions:
 
     loss       of the true bars in nats per token, given the bars before and after the gap, and given only those before
-    f1         of the cells (sixteenth, pitch, track) of the gap, generated against true
+    f1         of the cells (sixteenth, pitch, drum or not) of the gap, generated against true
     likeness   mean similarity of style between the gap and the rest of the piece, generated and true, over the profiles
                of style.py for pitched notes and for drums; 0 for a profile that is empty only in the gap
-    leap       semitones from the top note of the last onset before the end of the gap to that of the first onset after
 
 The loss excludes tokens that only count bars, and the context after the gap.
 """
@@ -14,29 +13,29 @@ The loss excludes tokens that only count bars, and the context after the gap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
-from evaluation.likelihood import position_losses
-from evaluation.metrics.estimates import estimate, grouped, mean
-from evaluation.metrics.form import (
-    CELLS_A_BEAT,
-    COLLAPSES,
-    SIGNS,
-    between,
-    cells,
-    last_bar,
-    overlap,
-    signs,
-)
+from evaluation.metrics.estimates import mean
+from evaluation.metrics.form import SIGNS, between, cells, last_bar, overlap, signs
 from evaluation.metrics.form import form as form_of
-from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
+from evaluation.metrics.style import profiles, similarities
 from evaluation.metrics.window import tops
 from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.piece_jobs import Choice, Measure, Rows, draw_pieces, model_of, per_piece
+from evaluation.study.extrapolation import position_losses
+from evaluation.study.piece_jobs import (
+    END,
+    Choice,
+    Measure,
+    Rows,
+    draw_pieces,
+    estimates,
+    model_of,
+    per_piece,
+)
 from musicgen.continuation import Continuation, TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
@@ -49,7 +48,6 @@ from tokenization.prepared import Prepared
 from tokenization.score import Score
 
 LONGEST = 96  # bars; longer pieces are cut for infilling
-END = "end: "  # prefix of the measures that are signs of an ending
 SURROUNDING = 4  # bars to keep before and after the gap, if the piece has enough
 
 
@@ -73,57 +71,22 @@ def gap_losses(
 
 def f1(true: Score, written: Score, start: int, stop: int) -> float | None:
     """Return the F1 score of the cells of a gap; None if both versions are silent."""
-    a, b = (_cells(score, start, stop) for score in (true, written))
+    a, b = (
+        {(bar, *cell) for bar, own in enumerate(cells(score, stop)[start:]) for cell in own}
+        for score in (true, written)
+    )
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else None
 
 
 def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
     """Return the mean similarity of style between a gap and the rest of the piece; None if the rest is silent."""
     line, seam, end = (int(bar_lines(score, bars)[bar]) for bar in (start, stop, bars))
-    onset, drums, beat = score.notes.onset_ticks, score.on_drums, score.ticks_per_beat
-    inside = (onset >= line) & (onset < seam)
-    around = ~inside & (onset < end)
-    placed = in_bars(score)
-    found = []
-    for profile, notes, own in (
-        (onset_duration, placed, ~drums),
-        (time_pitch, score.notes, ~drums),
-        (onset_drum, placed, drums),
-    ):
-        expected = profile(notes[around & own], beat)
-        if expected.any():
-            found.append(cosine(expected, profile(notes[inside & own], beat)) or 0.0)
-    return mean(found)
-
-
-def leap(score: Score, seam_bar: int) -> float | None:
-    """Return the interval in semitones between the top notes around a bar line; None if a side is silent."""
-    seam = int(bar_lines(score, seam_bar)[-1])
-    notes = score.pitched
-    before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
-    if not len(before) or not len(after):
-        return None
-    return float(abs(tops(after)[0] - tops(before)[-1]))
-
-
-def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
-    lines = bar_lines(score, stop)
-    notes = between(score.notes, *lines[[start, stop]])
-    sixteenth = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
-    return set(zip(sixteenth.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))
-
-
-def estimates(rows: Rows) -> Rows:
-    """Return one row per measure, with an estimate over pieces for each side of the comparison."""
-    table = []
-    for (measure,), own in grouped((row for row in rows if "measure" in row), "measure").items():
-        sides = [key for key in own[0] if key not in ("measure", "piece")]
-        shares = measure.startswith(END) or measure == COLLAPSES  # 0 or 1 for each piece
-        found = {
-            side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
-        }
-        table.append({"measure": measure, **found})
-    return table
+    notes = score.notes
+    inside = (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
+    around = ~inside & (notes.onset_ticks < end)
+    gap_profiles, rest = (profiles(score.replace(notes=notes[own])) for own in (inside, around))
+    found = similarities(rest, gap_profiles)
+    return mean(found[metric] or 0.0 for metric, expected in rest.items() if expected.any())
 
 
 def long_piece_experiment(
@@ -212,12 +175,10 @@ def measure_infilling(
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
     aware, alone = gap_losses(loaded, ids, start, stop, seed)
     ours, theirs = (likeness(score, start, stop, bars) for score in (written, true))
-    leaps = {"written": leap(written, stop), "real": leap(true, stop)}
     return [
         _row(piece.name, "loss", written=aware, real=None, alone=alone),
         _row(piece.name, "f1", written=f1(true, written, start, stop), real=None, alone=None),
         _row(piece.name, "likeness", written=ours, real=theirs, alone=None),
-        _row(piece.name, "leap", **leaps, alone=None),
     ]
 
 

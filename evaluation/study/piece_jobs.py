@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.likelihood import FAR
+from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.study.experiments import (
     Experiment,
-    Found,
     job_of,
     models_for_language,
     probed_length,
@@ -22,6 +21,8 @@ from musicgen.playable import Playable, find, load
 from tokenization.prepared import Prepared
 
 Rows = list[dict[str, Any]]
+FAR = 4.0  # how far pieces are read, in trained lengths
+END = "end: "  # prefix of the measures that are signs of an ending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,35 @@ def draw_pieces(
     return _alternating(prepared, rows)
 
 
+def pieces_with_others(choice: Choice, *, fewest_bars: int = 0) -> Rows:
+    """Choose pieces, each with another piece of its style and one of another style, if there are any."""
+    random = np.random.default_rng(choice.seed)
+    rows, places = draw_pieces(choice, random, fewest_bars=fewest_bars)
+    if not len(rows):
+        raise ValueError(
+            f"{choice.data} has no long enough piece in {choice.place}; try another --split"
+        )
+    styles = choice.prepared.pieces.style[rows]
+    chosen = []
+    for place in places[: choice.pieces]:
+        same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
+        other = np.flatnonzero(styles != styles[place])
+        chosen.append(
+            {
+                "row": int(rows[place]),
+                "same": int(rows[random.choice(same)]) if len(same) else None,
+                "other": int(rows[random.choice(other)]) if len(other) else None,
+            }
+        )
+    return chosen
+
+
+def style_of(prepared: Prepared, row: int) -> int | str:
+    """Return the style of a piece; a piece without one is a style of its own."""
+    style = int(prepared.pieces.style[row])
+    return style if style >= 0 else prepared.name(row)
+
+
 def _alternating(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of each file, and an order of these rows that alternates styles."""
     _, first = np.unique(prepared.pieces.file[rows], return_index=True)
@@ -128,17 +158,40 @@ def per_piece(
         for piece in pieces
     ]
 
-    def compose(found: Found) -> dict[str, Any]:
-        rows: dict[str, Rows] = {}
-        for playable, _, done in found:
-            rows.setdefault(playable.name, []).extend(done.result)
-        models = rows.items()
-        return {
-            "models": [{"model": name, "table": table(own), "rows": own} for name, own in models]
-        }
+    def compose(playable: Playable, results: list[Rows]) -> Rows:
+        rows = [row for result in results for row in result]
+        return [{"model": playable.name, "table": table(rows), "rows": rows}]
 
     facts = {**choice.facts(len(pieces)), "left_out": left_out, **arguments}
     return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
+
+
+def estimates(rows: Rows) -> Rows:
+    """Return one row per measure, with an estimate for each side of the comparison.
+
+    Rows that name a style count once per style, by their mean; others once per piece.
+    """
+    table = []
+    for (measure,), own in grouped((row for row in rows if "measure" in row), "measure").items():
+        sides = [key for key in own[0] if key not in ("measure", "piece", "style")]
+        styled = "style" in own[0]
+        values = {
+            side: means(own, "style", side) if styled else [row[side] for row in own]
+            for side in sides
+        }
+        shares = measure.startswith(END)  # 0 or 1 for each piece
+        row = {side: estimate(found, shares=shares) for side, found in values.items()}
+        table.append({"measure": measure, "pieces": len(own), **row, **_above(values)})
+    return table
+
+
+def _above(values: Mapping[str, list[float | None]]) -> dict[str, int]:
+    """Return the number of styles where generated music exceeds another piece of the style, and of those compared."""
+    if "same" not in values:
+        return {}
+    pairs = zip(values["written"], values["same"], strict=True)
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return {"above_same": sum(a > b for a, b in both), "of": len(both)}
 
 
 def model_of(name: str, device: str) -> Playable:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,17 +37,6 @@ SEED = 0
 BEST = 5  # single statistics to report
 ALL, WITHOUT_LOUDNESS, CONTROL = "all statistics", "without loudness", "real against real"
 Rows = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Separability:
-    """How well a classifier separates two kinds of windows; None if there are too few songs."""
-
-    auc: float | None = None
-    low: float | None = None  # of the 95 % interval
-    high: float | None = None
-    songs: int
-    windows: int
 
 
 def auc(scores: np.ndarray, kind: np.ndarray) -> float | None:
@@ -90,14 +78,17 @@ def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarra
     return None if np.isnan(scores).any() else scores
 
 
-def separability(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> Separability:
-    """Return how well windows of a kind are separated from the others."""
-    counts = {"songs": len(np.unique(songs)), "windows": len(values)}
+def separability(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> dict[str, Any]:
+    """Return the AUC with its 95 % interval, None if there are too few songs, and the numbers of songs and windows."""
     scores = scored(values, kind, songs) if len(values) else None
-    if scores is None:
-        return Separability(**counts)
-    low, high = interval(scores, kind, songs)
-    return Separability(auc=auc(scores, kind), low=low, high=high, **counts)
+    low, high = (None, None) if scores is None else interval(scores, kind, songs)
+    return {
+        "auc": None if scores is None else auc(scores, kind),
+        "low": low,
+        "high": high,
+        "songs": len(np.unique(songs)),
+        "windows": len(values),
+    }
 
 
 def overlap(column: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> float | None:
@@ -167,11 +158,11 @@ def separability_table(rows: Rows) -> list[dict[str, Any]]:
     control_areas = (overlap(column, half, pair) for column in paired_values.T)
     none = {"written": None, "real": None}
     table = [
-        {"measure": measure, **asdict(found), "overlap": mean(overlaps), **none}
+        {"measure": measure, **found, "overlap": mean(overlaps), **none}
         for measure, found, overlaps in (
             (ALL, separability(values, written, songs), areas),
             (WITHOUT_LOUDNESS, separability(values[:, not_loudness], written, songs), some_areas),
-            (CONTROL, replace(control, songs=2 * control.songs), control_areas),
+            (CONTROL, {**control, "songs": 2 * control["songs"]}, control_areas),
         )
     ]
     single = [

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 from evaluation.study.accompaniment import (
-    density,
+    compared,
     hidden_parts,
-    likenesses,
     part_of,
-    streammuse,
-    summary,
     with_chords_of_others,
 )
+from evaluation.study.piece_jobs import estimates
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from tests.evaluation.scores import trio
@@ -39,30 +37,33 @@ def test_the_busiest_part_of_each_role_is_hidden_if_another_part_plays():
     assert hidden_parts(more.replace(tracks=two_basses.tracks))["bass"] == OTHER
 
 
-def compare(piece: Score, track: int, others: dict[str, Score | None]) -> list[dict]:
-    """Return the comparison with the same track of other scores."""
-    return likenesses(piece, track, {name: part_of(score, track) for name, score in others.items()})
+def compare(piece: Score, track: int, others: dict[str, Score | None]) -> dict[str, dict]:
+    """Return the comparison with the same track of other scores in two bars, by measure."""
+    parts = {name: part_of(score, track) for name, score in others.items()}
+    return {row.pop("measure"): row for row in compared(piece, track, 2, parts)}
 
 
 def test_likeness_compares_only_the_hidden_part():
     off = music(*((12 * n + 6, 2, 36, DRUMS) for n in range(8)))
-    [row] = compare(PIECE, DRUMS, {"a": DRUMMED, "b": off, "c": None})
-    assert row == {"metric": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
+    rows = compare(PIECE, DRUMS, {"a": DRUMMED, "b": off, "c": None})
+    assert [*rows] == ["onset_drum", "notes_a_bar", "sounding"]
+    assert rows["onset_drum"] == {"real": None, "a": pytest.approx(1), "b": 0, "c": None}
     others = {"a": PIECE, "written": DRUMMED, "same": DRUMMED}  # a silent generated part has 0
-    rows = {row["metric"]: row for row in compare(PIECE, BASS, others)}
+    rows = compare(PIECE, BASS, others)
     for metric in ("onset_duration", "time_pitch"):
         assert rows[metric].items() >= {"written": 0, "same": None}.items()
         assert rows[metric]["a"] == pytest.approx(1)
     held = music(*BEATS, (0, 96, 40, BASS))  # longer than any bin of the profile
-    assert [row["written"] for row in compare(held, BASS, {"written": PIECE})[:2]] == [None, None]
+    rows = compare(held, BASS, {"written": PIECE})
+    assert [rows[metric]["written"] for metric in ("onset_duration", "time_pitch")] == [None, None]
 
 
 def test_each_style_counts_once_and_is_compared_with_another_piece():
     def row(style: int, written: float, same: float | None) -> dict:
-        shared = {"part": "drums", "metric": "onset_drum", "style": style}
+        shared = {"piece": "", "measure": "drums: onset–drum", "style": style}
         return {**shared, "written": written, "next": 1.0, "same": same, "other": None}
 
-    [found] = summary([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)])
+    [found] = estimates([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)])
     assert (found["pieces"], found["written"]["n"]) == (4, 3)
     assert found["written"]["mean"] == pytest.approx((0.4 + 0.8 + 0.5) / 3)
     assert (found["above_same"], found["of"]) == (1, 2)
@@ -104,19 +105,18 @@ def test_harmony_is_the_fraction_of_chord_tones():
     roots = [(at, 48, pitch, BASS) for at, pitch in zip(chord_of, (36, 38, 31, 36), strict=True)]
     piece = music(*chords, *roots)
     pedal = music(*((at, 48, 36, BASS) for at in chord_of))
-    *_, row = compare(piece, BASS, {"written": pedal, "same": piece, "other": None})
-    assert row == {"metric": "in_harmony", "real": 1, "written": 0.5, "same": 1, "other": None}
-    *_, row = compare(DRUMMED, OTHER, {"written": piece})  # no pitched notes
-    assert row == {"metric": "in_harmony", "real": None, "written": None}
+    rows = compare(piece, BASS, {"written": pedal, "same": piece, "other": None})
+    assert rows["in_harmony"] == {"real": 1, "written": 0.5, "same": 1, "other": None}
+    rows = compare(DRUMMED, OTHER, {"written": piece})  # no pitched notes
+    assert rows["in_harmony"] == {"real": None, "written": None}
 
 
 def test_density_counts_notes_per_bar_and_sounding_notes():
     drone = music(*BEATS, (0, 96, 40, BASS), (0, 96, 47, BASS))
-    others = {"written": part_of(drone, BASS), "next": None, "same": part_of(DRUMMED, BASS)}
-    bar, at_once = density(PIECE, BASS, 2, others)
+    rows = compare(PIECE, BASS, {"written": drone, "next": None, "same": DRUMMED})
     rest = {"next": None, "same": 0}
-    assert bar == {"metric": "notes_a_bar", "real": 4 / 2, "written": 1, **rest}
-    assert at_once == {"metric": "sounding", "real": 4 * 12 / 96, "written": 2, **rest}
+    assert rows["notes_a_bar"] == {"real": 4 / 2, "written": 1, **rest}
+    assert rows["sounding"] == {"real": 4 * 12 / 96, "written": 2, **rest}
 
 
 def test_the_measures_of_streammuse():
@@ -124,8 +124,7 @@ def test_the_measures_of_streammuse():
     melody = [(0, 24, 72, OTHER), (24, 24, 74, OTHER), (48, 48, 76, OTHER)]
     piece = music(*melody, (0, 24, 48, BASS), (24, 72, 40, BASS))
     written = music((0, 24, 48, BASS), (48, 12, 49, BASS))  # a quarter of the time has no bass
-    others = {"written": part_of(written, BASS), "same": None, "other": part_of(DRUMMED, BASS)}
-    rows = {row["metric"]: row for row in streammuse(piece, BASS, 2, others)}
+    rows = compare(piece, BASS, {"written": written, "same": None, "other": DRUMMED})
     half_alike = 2 * 0.25 * np.log(2)  # one of two notes is the same
     for metric in ("pitch_divergence", "onset_divergence"):
         assert rows[metric]["written"] == pytest.approx(half_alike)
@@ -134,4 +133,3 @@ def test_the_measures_of_streammuse():
     consonant, unsupported = rows["consonant"], rows["unsupported"]
     assert (consonant["real"], unsupported["real"]) == (0.75, 0)  # D over E is a seventh
     assert (consonant["written"], unsupported["written"]) == (0.75, 0.25)
-    assert streammuse(piece, DRUMS, 2, others) == []

@@ -1,5 +1,5 @@
 // Blind comparisons: the available pairs, the excerpts to hear, and the choices, which the browser stores.
-// evaluation/listening.py reads the file written here.
+// app/commands/evaluate/listening.py reads the file written here.
 import { barCount, countIn, excerptFrom, firstFrom } from "../music/piece.js";
 import { newId } from "./state.js";
 

@@ -9,15 +9,15 @@ from importlib import import_module
 # finds the name in `arguments.evaluation`.
 SHARED: dict[str, str] = dict.fromkeys(
     (
-        "extrapolation", "ablation", "positions", "form", "infilling", "accompaniment", "plan",
-        "realism", "originality",
+        "continuation", "extrapolation", "ablation", "positions", "form", "infilling",
+        "accompaniment", "plan", "realism", "originality",
     ),
     "studies",
 )  # fmt: skip
 # Name → summary. The module is that of SHARED, or has the name; it is built like that of a command.
 EVALUATIONS = {
     "style": "compare the style of MIDI files with a reference",
-    "continuation": "continue the prompts in a folder, and measure style and variety",
+    "continuation": "continue real pieces, and measure style, copying and variety",
     "extrapolation": "measure the loss by position, past the trained length",
     "ablation": "remove parts of a trained model to see what it relies on",
     "positions": "probe encodings of position, and draw templates and attention maps",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.commands.evaluate.study_options import add_choice, command_line, seed
+from app.commands.evaluate.study_options import add_split, command_line, seed
 from app.options import add_device, check_counts
 
 EXAMPLES = """\
@@ -31,7 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, metavar="DEST", help="a prepared data set, for more prompts"
     )
-    add_choice(parser, 20, "test")
+    parser.add_argument("--pieces", type=int, default=20, metavar="N", help="prompts to have")
+    add_split(parser, "test")
     parser.add_argument(
         "--models", nargs="+", metavar="MODEL", default=[], help="models that continue the prompts"
     )
@@ -75,7 +76,7 @@ def _continue_all(name: str, arguments: argparse.Namespace) -> None:
     if not prompts:
         return
     request = Request(seed=arguments.seed)
-    for path, [notes] in zip(
+    for path, notes in zip(
         paths, continued(model, prompts, request, output.progress_bar), strict=True
     ):
         write(path, GENERATION, notes)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import output
-from app.commands.evaluate import continuation, studies
+from app.commands.evaluate import studies
 from app.commands.evaluate.study_options import (
     KEPT,
-    add_choice,
-    add_length,
+    add_split,
     add_study,
     command_line,
     run_experiments,
@@ -33,11 +32,11 @@ measurements.
 
 examples:
   musicgen evaluate report ensemble --data data/pop909
-  musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove --prompts midi/test
+  musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
-WHOLE_PIECES = ("form", "infilling", "accompaniment")
+WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,39 +49,32 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="prepared data sets; each is used by the models of its language",
     )  # fmt: skip
     parser.add_argument(
-        "--prompts",
-        type=Path,
-        metavar="FOLDER",
-        help="MIDI files to continue, to compare the style",
-    )
-    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts to use")
-    parser.add_argument(
         "--whole", type=int, default=8, metavar="N",
-        help="pieces of each data set to continue over many bars, fill in and accompany, as far as "
-        "the models can (default: 8; 0 for none)",
+        help="pieces of each data set to continue, fill in and accompany (default: 8; 0 for none)",
     )  # fmt: skip
     parser.add_argument(
         "--benchmarks", type=Path, nargs="+", default=[], metavar="FOLDER",
         help="results of `musicgen benchmark … -o FOLDER`, to include their tables",
     )  # fmt: skip
-    add_length(parser)
-    add_choice(parser, 32)
+    parser.add_argument(
+        "--length", type=int, metavar="N",
+        help="tokens to read of each piece (default: 4 times the trained length)",
+    )  # fmt: skip
+    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="pieces to read")
+    add_split(parser)
     add_study(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
     from evaluation.report import page
-    from evaluation.study.experiments import facts_of, models_of
+    from evaluation.study.experiments import model_fields, models_of
     from musicgen.common.processes import machine
     from tokenization.records import json_of
     from tokenization.whole_file import write_json, write_text
 
-    if arguments.limit < 1 or arguments.whole < 0:
-        raise ValueError(
-            f"--limit is {arguments.limit} and --whole is {arguments.whole}; "
-            "they must be at least 1 and 0"
-        )
+    if arguments.whole < 0:
+        raise ValueError(f"--whole is {arguments.whole}; it must be 0 or more")
     playables = models_of(arguments.models, arguments.device)
     benchmarks = [
         {"folder": str(folder), **json_of(folder / "benchmark.json")}
@@ -114,7 +106,16 @@ def run(arguments: argparse.Namespace) -> None:
         "command": command_line(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
-        "models": [facts_of(playable) for playable in playables],
+        "models": [
+            {
+                **model_fields(playable),
+                "given": playable.given,
+                "parameters": playable.parameters,
+                "config": playable.config,
+                "training": playable.training,
+            }
+            for playable in playables
+        ],
         "experiments": [*found.values()],
         "benchmarks": benchmarks,
         "left_out": [*left_out, *failures],
@@ -127,10 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _evaluations(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Path | None, list[Playable], list[str]]]:
-    """Yield the evaluations of a report: kind, data set, models and options.
-
-    Prompts are continued by the models of groove, if there are any, otherwise by those of the first one's language.
-    """
+    """Yield the evaluations of a report: kind, data set, models and options."""
     from tokenization.prepared import Prepared
 
     for folder in arguments.data:
@@ -143,6 +141,7 @@ def _evaluations(
         for kind in ("extrapolation", "ablation"):
             yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
+            "continuation": True,
             "form": language.name != "groove",  # whose pieces are too short for returns
             "infilling": "end" in language.abilities,
             "accompaniment": bool(language.parts),
@@ -151,12 +150,6 @@ def _evaluations(
             if arguments.whole and possible[kind]:
                 yield kind, folder, able, [*asked, "--pieces", str(arguments.whole)]
     yield "positions", None, playables, ["-o", "positions"]
-    if arguments.prompts is not None:
-        languages = [playable.language.name for playable in playables]
-        chosen = "groove" if "groove" in languages else languages[0]
-        able = [playable for playable in playables if playable.language.name == chosen]
-        options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-        yield "continuation", None, able, options
 
 
 def _experiment(
@@ -164,12 +157,8 @@ def _experiment(
 ) -> Experiment:
     """Return the experiment of this command line, on the report's device and in its folder."""
     parser = argparse.ArgumentParser()
-    if kind == "continuation":
-        continuation.add(parser)
-    else:
-        studies.add(parser, kind)
+    studies.add(parser, kind)
     asked = parser.parse_args(words)
     asked.evaluation, asked.device = kind, arguments.device
     asked.output = arguments.output / kind
-    make = continuation.experiment_of if kind == "continuation" else studies.experiment_of
-    return make(playables, asked)
+    return studies.experiment_of(playables, asked)

@@ -43,20 +43,11 @@ def add_study(parser: argparse.ArgumentParser, results: str = "") -> None:
     add_workers(parser)
 
 
-def add_choice(parser: argparse.ArgumentParser, pieces: int, split: str = "validation") -> None:
-    """Declare --pieces and --split."""
-    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="pieces to use")
+def add_split(parser: argparse.ArgumentParser, split: str = "validation") -> None:
+    """Declare --split."""
     parser.add_argument(
         "--split", choices=("train", "validation", "test"), default=split,
         help="part of the data to use",
-    )  # fmt: skip
-
-
-def add_length(parser: argparse.ArgumentParser) -> None:
-    """Declare --length."""
-    parser.add_argument(
-        "--length", type=int, metavar="N",
-        help="tokens to read of each piece (default: 4 times the trained length)",
     )  # fmt: skip
 
 

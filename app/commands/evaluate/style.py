@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,58 +39,42 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the similarities."""
-    if Path(arguments.reference).is_dir():
-        _compare_folders(arguments)
-    else:
-        _compare_files(arguments)
-
-
-def _compare_files(arguments: argparse.Namespace) -> None:
-    from evaluation.continuation.experiment import compared
-    from tokenization.formats import read_file
-
-    if not arguments.outputs:
-        raise ValueError(f"name files to compare with {arguments.reference}")
-    reference = {"reference": read_file(arguments.reference)}
-    if not len(reference["reference"].notes):
-        raise ValueError(
-            f"{arguments.reference} has no notes, so there is no style to compare with"
-        )
-    rows = [
-        {"output": name, **row}
-        for name in dict.fromkeys(arguments.outputs)
-        for row in compared(reference, read_file(name))
-    ]
-    output.write_result(arguments.json, rows, _table(rows))
-
-
-def _compare_folders(arguments: argparse.Namespace) -> None:
-    from evaluation.continuation.experiment import of_folders
-    from evaluation.continuation.results import similarity_tables
+    """Print the similarities, of files or, as means over styles, of folders."""
+    from evaluation.metrics.style import compared_files, compared_folders
+    from evaluation.tables import number, with_interval
     from tokenization.wording import counted
 
-    folders = [Path(name) for name in (arguments.reference, *arguments.outputs)]
-    for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"{folder} is not a folder, but {arguments.reference} is")
-    found = of_folders(list(dict.fromkeys(folders)))
-    counts = [
+    names = list(dict.fromkeys(arguments.outputs))
+    if not Path(arguments.reference).is_dir():
+        if not names:
+            raise ValueError(f"name files to compare with {arguments.reference}")
+        rows = compared_files(arguments.reference, names)
+        text = _table(rows, lambda row: number(row["similarity"]))
+        output.write_result(arguments.json, rows, text)
+        return
+    for name in names:
+        if not Path(name).is_dir():
+            raise ValueError(f"{name} is not a folder, but {arguments.reference} is")
+    found = compared_folders([*dict.fromkeys([arguments.reference, *names])])
+    lines = [
         f"{name}: {counted(count['file'], 'continuation')}, {counted(count['style'], 'style')}"
         for name, count in found["counts"].items()
     ]
-    tables = [output.captioned(table) for table in similarity_tables(found, "prompt")]
-    output.write_result(arguments.json, found, "\n\n".join(["\n".join(counts), *tables]))
+    lines.append("Similarity of style to the prompt: mean [95 % interval] over styles (n).")
+    table = _table([row for row in found["similarity"] if row["n"]], with_interval)
+    output.write_result(arguments.json, found, "\n".join([*lines, table]))
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _table(rows: list[dict[str, Any]], cell: Callable[[dict[str, Any]], str]) -> str:
     """Format one line per output and metric, with columns for the whole and the quarters."""
-    from evaluation.continuation.results import QUARTER_NAMES
-    from evaluation.tables import number
+    from evaluation.metrics.style import QUARTER_NAMES
+    from evaluation.tables import NONE
 
     lines: dict[tuple[str, str], dict[int | None, str]] = {}
     for row in rows:
-        line = lines.setdefault((row["output"], row["metric"]), {})
-        line[row["quarter"]] = number(row["similarity"])
-    cells = [[*key, *(line[quarter] for quarter in QUARTER_NAMES)] for key, line in lines.items()]
+        lines.setdefault((row["output"], row["metric"]), {})[row["quarter"]] = cell(row)
+    cells = [
+        [*key, *(line.get(quarter, NONE) for quarter in QUARTER_NAMES)]
+        for key, line in lines.items()
+    ]
     return output.table([["output", "metric", *QUARTER_NAMES.values()], *cells])

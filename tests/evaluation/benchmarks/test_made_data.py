@@ -21,7 +21,7 @@ from evaluation.benchmarks.made import (
     clouds,
     fields,
 )
-from evaluation.benchmarks.tasks import Sizes, material, recipe
+from evaluation.benchmarks.tasks import Sizes, data_of, recipe
 
 
 def quiet(done: int, total: int) -> None:
@@ -67,7 +67,7 @@ def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, lo
         arguments |= set(counts)
     assert arguments == set(range(2, MOST_ARGUMENTS + 1))
     assert max(depths) == DEEPEST if longest == 2000 else 5 < max(depths) <= DEEPEST
-    data = material("listops", None, Sizes(train=3, test=2, shortest=4, longest=60), quiet)
+    data = data_of("listops", None, Sizes(train=3, test=2, shortest=4, longest=60), quiet)
     assert (len(data.train.inputs), len(data.test.inputs)) == (3, 2)
     few, other = (expressions(3, shortest, longest, seed)[0] for seed in (5, 6))
     assert all(np.array_equal(a, b) for a, b in zip(few, found[:3], strict=True))

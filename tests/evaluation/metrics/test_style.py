@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.metrics import style
 from evaluation.metrics.style import (
     copied_share,
     cosine,
@@ -57,11 +56,9 @@ def pieces(draw):
     return trio(rows, ticks_per_beat).notes, ticks_per_beat
 
 
-@given(pieces(), st.sampled_from([1, 7, style.PAIRS_AT_ONCE]))
-def test_profiles_equal_their_definition(piece, pairs_at_once: int):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "PAIRS_AT_ONCE", pairs_at_once)
-        assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
+@given(pieces())
+def test_profiles_equal_their_definition(piece):
+    assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
     assert cells(onset_duration(*piece)) == slow_onset_duration(*piece)
 
 

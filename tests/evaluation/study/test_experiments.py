@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation import likelihood
 from evaluation.study import experiments as jobs_module
+from evaluation.study import extrapolation as losses
 from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Measurement, conduct, models_of, run
 from evaluation.study.form_and_infilling import long_piece_experiment, measure_form
-from evaluation.study.losses import extrapolation
 from evaluation.study.piece_jobs import Choice, draw_pieces, held_out
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set
@@ -26,10 +25,10 @@ def test_the_pieces_of_a_job_that_fails_are_left_out(tmp_path: Path, monkeypatch
     models = models_of([write_model(tmp_path / "sine", "remi", "sine_spe")], "cpu")
     choice = Choice(data=str(data), pieces=7, split="validation", seed=0, device="cpu")
     _, rows, _ = held_out(models, choice, 40)
-    read, begun = likelihood.piece_loss, []
+    read, begun = losses.piece_loss, []
 
     def measured(choice: Choice) -> tuple[dict[str, Any], list[str]]:
-        made = extrapolation(models, choice, length=40)
+        made = losses.extrapolation(models, choice, length=40)
         found, failures = conduct({"extrapolation": made})
         return found["extrapolation"], failures
 
@@ -42,7 +41,7 @@ def test_the_pieces_of_a_job_that_fails_are_left_out(tmp_path: Path, monkeypatch
     alone, none = measured(replace(choice, skip=4))
     assert none == []
     # A job reads four pieces, and fails at the first.
-    monkeypatch.setattr(likelihood, "piece_loss", piece_loss)
+    monkeypatch.setattr(losses, "piece_loss", piece_loss)
     found, (failure,) = measured(choice)
     names = [choice.prepared.name(row) for row in rows[:4]]
     left = f"{', '.join(names[:3])} and {names[3]}"

@@ -62,7 +62,7 @@ def test_a_prompt_is_continued_by_twelve_bars(tmp_path: Path, starts: tuple[int,
     """With a pickup, without one, and with rests at either end."""
     prompt, out = mirex.read(given(tmp_path, *map(note, starts)), PROMPT), tmp_path / "out.json"
     model, request = musicgen.load(MODEL), Request(seed=1)
-    [[notes]] = mirex.continued(model, [prompt], request, progress_bar)
+    [notes] = mirex.continued(model, [prompt], request, progress_bar)
     mirex.write(out, GENERATION, notes)
     written = mirex.read(out, GENERATION)
     assert written.onset_ticks.min() >= FIRST

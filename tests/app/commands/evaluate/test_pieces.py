@@ -55,7 +55,7 @@ def test_a_plan_is_compared_with_music_without_guidance_and_without_a_plan(evalu
 def test_infilling_measures_the_value_of_the_bars_after_a_gap(evaluate):
     found, *_ = evaluate("infilling", "ensemble", PIANO, GROOVE, "--gap", 1)
     table = {row["measure"]: row for row in found["models"][0]["table"]}
-    assert set(table) == {"loss", "f1", "likeness", "leap"}
+    assert set(table) == {"loss", "f1", "likeness"}
     assert table["loss"]["written"]["mean"] != table["loss"]["alone"]["mean"]
     left = f"left out of infilling, which uses the language ensemble: {GROOVE} (groove)"
     assert found["left_out"] == [left]
@@ -66,9 +66,9 @@ def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
     assert (found["pieces"], found["bars"], found["hear_chords"]) == (2, 1, True)
     row, bar, at_once = found["models"][0]["table"]
-    assert (bar["metric"], at_once["metric"]) == ("notes_a_bar", "sounding")
+    assert (bar["measure"], at_once["measure"]) == ("drums: notes per bar", "drums: polyphony")
     assert bar["real"]["mean"] > 0
-    assert (row["part"], row["metric"], row["pieces"]) == ("drums", "onset_drum", 2)
+    assert (row["measure"], row["pieces"]) == ("drums: onset–drum", 2)
     assert 0 <= row["written"]["mean"] <= 1
     assert (row["same"]["n"], row["written"]["n"]) == (2, 2)  # without a style, a piece is its own
     assert out.startswith("onset–duration, time–pitch, onset–drum: similarity of style to the")

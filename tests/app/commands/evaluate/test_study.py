@@ -10,7 +10,6 @@ import pytest
 from evaluation.study.ablation import REALISATIONS
 from tests.app.commands.evaluate.test_pieces import GROOVE, PIANO, REMI
 from tests.app.toy_models import write_model
-from tests.evaluation.continuation.toys import write_pieces
 from tests.training.makers import prepared_set
 
 QUICK = ("--device", "cpu", "--workers", "1")
@@ -18,12 +17,11 @@ QUICK = ("--device", "cpu", "--workers", "1")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with three data sets, pieces to continue, and models: ape, sine (remi) and trio (groove)."""
+    """Return a folder with three data sets and models: ape, sine (remi) and trio (groove)."""
     folder = tmp_path_factory.mktemp("study")
     prepared_set(folder / "remi", "remi", held_out=3)
     prepared_set(folder / "groove", "groove", held_out=2)
     prepared_set(folder / "band", "ensemble", train=2)
-    write_pieces(folder / "midi")
     write_model(folder / "ape", "remi", "absolute")
     write_model(folder / "sine", "remi", "sine_spe")
     write_model(folder / "trio", "groove", "sine_spe")
@@ -115,8 +113,7 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
             f"originality {REMI} --data remi --split validation --prompt-bars 1 --bars 1",
             "--bars is 1; it must be 2 or more",
         ),
-        ("report trio --limit 0", "--limit is 0"),
-        ("report trio --data groove --prompts none", "there is no folder"),
+        ("report trio --whole -1", "--whole is -1; it must be 0 or more"),
         ("report trio --data remi", "remi is in remi, which no model uses"),
     ],
 )
@@ -157,7 +154,7 @@ def test_a_report_uses_the_split_and_has_the_evaluations_on_whole_pieces(
     found = json.loads((report / "results.json").read_text())
     kinds = [one["kind"] for one in found["experiments"]]
     losses = ["extrapolation", "ablation"]
-    assert kinds == [*losses, "accompaniment", *losses, "positions"]
+    assert kinds == [*losses, "continuation", "accompaniment", *losses, "continuation", "positions"]
     for one in found["experiments"][:-1]:
         assert one["split"] == "train"
         assert "--split train" in one["command"]

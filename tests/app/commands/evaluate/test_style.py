@@ -1,34 +1,28 @@
-"""`musicgen evaluate style` and `listening` on files, and `continuation` on a folder of four pieces."""
+"""`musicgen evaluate style` and `listening` on files."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from evaluation.continuation import experiment
-from evaluation.listening import FORMAT
+from app.commands.evaluate.listening import FORMAT
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
-from tests.evaluation.continuation.toys import write_pieces
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 
-MODEL = "untrained:tiny:groove"
-SMALL = ("--tokens", 110, "--samples", 2, "--workers", 1, "--device", "cpu")
-
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current folder, with two bands, drums, a bass, an invalid file, and a folder of prompts."""
+    """Return the current folder, with two bands, drums, a bass, an invalid file, and a folder."""
     monkeypatch.chdir(tmp_path)
     write_score(tmp_path / "band.mid", random_trio(0, 120, beats=32))
     write_score(tmp_path / "other.mid", random_trio(1, 90, beats=24))
     write_score(tmp_path / "drums.mid", trio([(at, 1, 36, DRUMS) for at in range(0, 96, 12)]))
     bass = [(at, 6, 40 + at % 5, BASS) for at in range(0, 96, 12)]
     write_score(tmp_path / "bass.mid", trio(bass))
-    write_pieces(tmp_path / "midi")
-    for name in ("rubbish.mid", "midi/rubbish.mid"):
-        (tmp_path / name).write_bytes(b"no music")
+    (tmp_path / "midi").mkdir()
+    (tmp_path / "rubbish.mid").write_bytes(b"no music")
     return tmp_path
 
 
@@ -93,47 +87,11 @@ def test_folders_of_prompts_and_continuations_are_compared(folder: Path, command
         assert reason in command("evaluate", "style", *words, code=2).err
 
 
-def test_continuation_writes_tables_and_files_and_resumes(folder: Path, command, monkeypatch):
-    evaluate = ["evaluate", "continuation", "--prompts", "midi", *SMALL]
-    out, err = command(*evaluate, MODEL, "untrained:tiny")
-    assert out.startswith("4 prompts in 2 styles, 2 continuations per prompt at temperature 0.6")
-    assert "nan" not in out.lower()
-    uses, rubbish, shows = err.splitlines()
-    assert uses.startswith("left out of continuation, which uses the language groove: untrained:")
-    assert rubbish.startswith("rubbish.mid is not a MIDI file")
-    assert shows == f"{Path('continuation') / 'continuation.png'} shows the quarters."
-
-    written = folder / "continuation"
-    assert {path.name for path in written.iterdir()} == {
-        "continuation.png", "results.json", "samples", ".asked.json", ".results",
-    }  # fmt: skip
-    results = json.loads((written / "results.json").read_text())
-    other, unread = results["left_out"]
-    assert results["models"][0]["model"] == MODEL
-    assert "untrained:tiny" in other
-    assert unread.startswith("rubbish.mid")
-    similarities = results["measured"]["similarities"]
-    assert len({row["prompt"] for row in similarities if row["output"] == MODEL}) == 4
-
-    few = json.loads(command(*evaluate, MODEL, "--limit", 1, "-o", "out", "--json").out)
-    assert (few["prompts"], few["styles"]) == (1, 1)
-    assert not any(row["output"] == "another style" for row in few["similarity"])
-
-    monkeypatch.setattr(experiment, "continuing_work", None)  # calling it fails
-    again = json.loads(command(*evaluate, MODEL, "--json").out)
-    assert again["similarity"] == results["similarity"]
-    assert json.loads((written / "results.json").read_text()) == results  # it has its own folder
-    assert json.loads((folder / "continuation-2" / "results.json").read_text()) == again
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("style band.mid rubbish.mid", "rubbish.mid is not a MIDI file"),
         ("style band.mid none.mid", "there is no file none.mid"),
-        (f"continuation {MODEL} --prompts none", "there is no folder none"),
-        (f"continuation {MODEL} --prompts midi --tokens 20", "none of the 5 files in midi gives a"),
-        (f"continuation {MODEL}", "the following arguments are required: --prompts"),
     ],
 )
 def test_an_impossible_evaluation_is_reported_in_one_line(

@@ -17,12 +17,17 @@ import torch
 import torch.nn.functional as F
 
 from evaluation.metrics.estimates import estimate
+from evaluation.study.experiments import Experiment, job_of, model_fields
+from evaluation.study.piece_jobs import Choice, held_out
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
+from musicgen.playable import Playable, load
+from tokenization.prepared import Prepared
 
 WINDOW = 1024  # tokens read at once: bounds the memory that any piece takes
 STEPS = 16  # stretches of the curve within the trained length
-NEAR, FAR = 1.5, 4.0  # ends of the parts past the trained length, in trained lengths
+NEAR = 1.5  # end of the first part past the trained length, in trained lengths
+PIECES_A_JOB = 4
 PARTS = ("trained", "near", "far")
 Loss = dict[
     str, Any
@@ -99,26 +104,25 @@ def context_difference(
     pieces: Sequence[Loss], edges: Sequence[int], trained_length: int
 ) -> dict[str, Any] | None:
     """Return the loss past the trained length minus that with a truncated context, paired by piece."""
-    past = trained_length, edges[-1]
-    whole, nearby = (_means(*_columns(pieces, key), edges, *past) for key in ("sums", "nearby"))
-    return _spread(whole - nearby)
+    past = pieces, edges, trained_length, edges[-1]
+    return _spread(_means(*past) - _means(*past, "nearby"))
 
 
 def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -> dict[str, Any]:
     """Return the curve, the loss in each part, and the drift of the parts past the trained length."""
-    sums, tokens = _columns(pieces)
     borders = parts_of(trained_length, edges[-1])
-    means = {part: _means(sums, tokens, edges, *border) for part, border in borders.items()}
+    means = {part: _means(pieces, edges, *border) for part, border in borders.items()}
     parts = {part: _row(means[part], *border) for part, border in borders.items()}
-    read = int(tokens.sum(1).max())  # the furthest position: the model or all pieces may end early
+    read = max(sum(piece["tokens"]) for piece in pieces)  # the model or all pieces may end early
     for part, row in parts.items():
         if row and part != "trained":
             row["stop"] = min(row["stop"], read)
+    curve = [_row(_means(pieces, edges, *part), *part) for part in pairwise(edges)]
     return {
         "trained_length": trained_length,
         "length": edges[-1],
-        "tokens": int(tokens.sum()),
-        "positions": _curve(sums, tokens, edges),
+        "tokens": sum(sum(piece["tokens"]) for piece in pieces),
+        "positions": [row for row in curve if row],  # the stretches in which some piece has tokens
         "parts": parts,
         "drift": {
             part: _spread(means[part] - means["trained"])
@@ -128,25 +132,13 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
     }
 
 
-def _columns(pieces: Sequence[Loss], key: str = "sums") -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums and numbers of tokens by stretch: (pieces, stretches) each."""
-    sums = np.array([piece[key] for piece in pieces], dtype=np.float64)
-    return sums, np.array([piece["tokens"] for piece in pieces])
-
-
 def _means(
-    sums: np.ndarray, tokens: np.ndarray, edges: Sequence[int], start: int, stop: int
+    pieces: Sequence[Loss], edges: Sequence[int], start: int, stop: int, key: str = "sums"
 ) -> np.ndarray:
-    """Return the mean loss of each piece between two edges, (…, pieces); NaN if it has no tokens there."""
+    """Return the mean loss of each piece between two edges, (pieces,); NaN if it has no tokens there."""
     part = slice([*edges].index(start), [*edges].index(stop))
-    count = tokens[:, part].sum(1)
-    return sums[..., part].sum(-1) / np.where(count, count, np.nan)
-
-
-def _curve(sums: np.ndarray, tokens: np.ndarray, edges: Sequence[int]) -> list[dict[str, Any]]:
-    """Return one row per stretch of positions in which some piece has tokens."""
-    rows = (_row(_means(sums, tokens, edges, *part), *part) for part in pairwise(edges))
-    return [row for row in rows if row]
+    sums, count = (np.array([sum(piece[k][part]) for piece in pieces]) for k in (key, "tokens"))
+    return sums / np.where(count, count, np.nan)
 
 
 def _row(means: np.ndarray, start: int, stop: int) -> dict[str, Any] | None:
@@ -156,9 +148,66 @@ def _row(means: np.ndarray, start: int, stop: int) -> dict[str, Any] | None:
 
 def _spread(values: np.ndarray) -> dict[str, Any] | None:
     """Return mean, standard deviation and interval over the pieces that have a value; None if there are none."""
-    found = vars(estimate(None if np.isnan(value) else value for value in values))
-    if not found["n"]:
-        return None
-    return {key: found[key] for key in ("mean", "deviation", "low", "high")} | {
-        "pieces": found["n"]
-    }
+    found = estimate(None if np.isnan(value) else value for value in values)
+    kept = {key: found[key] for key in ("mean", "deviation", "low", "high")}
+    return {**kept, "pieces": found["n"]} if found["n"] else None
+
+
+# The experiment; each job reads a few pieces.
+
+
+def extrapolation(
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    length: int | None = None,
+    control: bool = False,
+) -> Experiment:
+    """Measure the loss by position up to `length`, by default 4 times the longest trained length.
+
+    With `control`, tokens past the trained length are also predicted from a context no longer than it.
+    """
+    able, rows, facts = held_out(playables, choice, length)
+    read_to: int = facts["length"]
+    edges = {model.name: edges_of(model.trained_length, read_to) for model in able}
+    jobs = [
+        job_of(
+            model, losses, choice.device, choice.prepared, rows=own, edges=edges[model.name], seed=choice.seed,
+            window=model.trained_length if control and model.trained_length < read_to else None,
+        )
+        for model in able
+        for own in rows_by_job(rows)
+    ]  # fmt: skip
+
+    def compose(playable: Playable, results: list[list[Loss]]) -> list[dict[str, Any]]:
+        pieces = [loss for result in results for loss in result]
+        measured = pieces, edges[playable.name], playable.trained_length
+        model = {**model_fields(playable), **summary(*measured)}
+        if all("nearby" in loss for loss in pieces):
+            model["control"] = context_difference(*measured)
+        return [model]
+
+    return Experiment(jobs=jobs, compose=compose, prepared=choice.prepared, facts=facts)
+
+
+def losses(
+    *,
+    model: str,
+    data: str,
+    rows: Sequence[int],
+    edges: Sequence[int],
+    seed: int,
+    device: str,
+    window: int | None,
+) -> list[Loss]:
+    """Return the losses of some pieces of a data set, each with its own noise for stochastic encodings."""
+    performer, prepared = load(model, device).performer, Prepared.open(data)
+    return [
+        piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
+        for row in rows
+    ]
+
+
+def rows_by_job(rows: Sequence[int]) -> list[Sequence[int]]:
+    """Split pieces into jobs."""
+    return [rows[i : i + PIECES_A_JOB] for i in range(0, len(rows), PIECES_A_JOB)]

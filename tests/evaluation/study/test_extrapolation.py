@@ -5,8 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from evaluation import likelihood
-from evaluation.likelihood import (
+from evaluation.study import extrapolation
+from evaluation.study.extrapolation import (
     context_difference,
     edges_of,
     parts_of,
@@ -95,7 +95,7 @@ def test_losses_do_not_depend_on_the_window(position: str, monkeypatch):
         logits = model(tokens[:, :-1], model.begin(generator(3)))
     expected = F.cross_entropy(logits[0], tokens[0, 1:], reduction="none")
     for window in (7, 1024):
-        monkeypatch.setattr(likelihood, "WINDOW", window)
+        monkeypatch.setattr(extrapolation, "WINDOW", window)
         found = position_losses(model, ids, seed=3)
         assert found.shape == (29,)
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)

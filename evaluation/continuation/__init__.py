@@ -1,1 +1,0 @@
-"""The groove experiment: do continuations keep the style of their prompts?"""
