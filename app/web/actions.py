@@ -79,17 +79,6 @@ class PageActions:
         opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
         return {**opened, "file": base64.b64encode(data).decode()}
 
-    def nothing(self, model: str) -> dict[str, Any]:
-        """Return an empty piece for a new idea."""
-        return {
-            "title": "New idea",
-            "model": model or self.models.first,
-            "piece": piece_data(empty_prompt(self.models.language(model)).score, 16),
-            "chosen": 0,
-            "notices": [],
-            "remarks": [],
-        }
-
     def stop(self, job: str) -> None:
         """Stop a request; the notes so far are kept."""
         if found := self._jobs.get(job[:LONGEST_NAME]):
