@@ -62,6 +62,7 @@ export class Player extends Transport {
   // Update the loaded piece, which has grown, or replace it by an edit of it.
   update(entry, instead = entry.id) {
     if (this.entry?.id !== instead) return;
+    if (this.audio && entry.id !== instead) this.pause(); // it needs another file
     this.entry = entry;
     this.grow(entry.piece, this.#frontier(entry));
   }
@@ -122,7 +123,12 @@ export class Player extends Transport {
     const at = this.clock.seconds(this.tick);
     if (Math.abs(audio.currentTime - at) > APART) audio.currentTime = at;
     audio.playbackRate = this.tempo;
-    if (audio.paused && !audio.ended) audio.play().catch((error) => this.failed(error.message));
+    if (!audio.paused || audio.ended) return;
+    audio.play().catch((error) => {
+      if (error.name === "AbortError") return; // paused meanwhile
+      this.pause();
+      this.failed(error.message);
+    });
   }
 
   // Apply the settings of the desk.
