@@ -5,7 +5,8 @@ const NAME = "musicgen",
   DESKS = "desks",
   ENTRIES = "entries";
 const MOST_DESKS = 24; // older ones are deleted
-const PAUSE = 400; // milliseconds from a change until it is saved
+const PAUSE = 120; // milliseconds from a change until it is saved
+const GROWING = 1000; // the same for music that is being written
 
 // A promise of the result of a request, or of the end of a transaction.
 const settled = (work) =>
@@ -74,7 +75,10 @@ export class Store {
   keep(desk) {
     this.desk = desk;
     desk.watch((what, { entry }) => {
-      if (entry) this.unsaved.add(entry.id);
+      if (entry) {
+        this.unsaved.add(entry.id);
+        if (entry.state === "running") return this.soon(GROWING);
+      }
       this.soon();
     });
     addEventListener("pagehide", () => this.save());
@@ -82,8 +86,9 @@ export class Store {
     this.soon();
   }
 
-  soon() {
-    this.timer ??= setTimeout(() => this.save(), PAUSE);
+  soon(pause = PAUSE) {
+    if (pause === PAUSE) (clearTimeout(this.timer), (this.timer = null));
+    this.timer ??= setTimeout(() => this.save(), pause);
   }
 
   async save() {
