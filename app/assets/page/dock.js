@@ -48,7 +48,7 @@ function messages(app) {
   function show() {
     const { run } = app.composer;
     bar.hidden = !run;
-    bar.value = Math.min(0.999, run?.part ?? 0);
+    if (run) bar.value = Math.min(0.999, run.part);
     const texts = [app.words || (run ? progressOf(run) : ""), app.trouble];
     for (const [place, box] of [said, alarm].entries())
       if (box.textContent !== texts[place]) box.textContent = texts[place];
