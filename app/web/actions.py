@@ -79,17 +79,6 @@ class PageActions:
         opened = self.open(data, f"{EXAMPLES[name]}.mid", model)
         return {**opened, "file": base64.b64encode(data).decode()}
 
-    def nothing(self, model: str) -> dict[str, Any]:
-        """Return an empty piece for a new idea."""
-        return {
-            "title": "New idea",
-            "model": model or self.models.first,
-            "piece": piece_data(empty_prompt(self.models.language(model)).score, 16),
-            "chosen": 0,
-            "notices": [],
-            "remarks": [],
-        }
-
     def stop(self, job: str) -> None:
         """Stop a request; the notes so far are kept."""
         if found := self._jobs.get(job[:LONGEST_NAME]):
@@ -114,7 +103,7 @@ class PageActions:
     def _stop_reading_ahead(self) -> None:
         """Stop reading ahead for the sake of a request; one for the same prompt continues from what has been read."""
         if self._ahead is not None:
-            self._ahead.cancelled = lambda: True
+            self._ahead.cancel()
 
     def _streamed(
         self, client: str, request: MusicRequest, data: bytes | None, name: str
@@ -136,9 +125,11 @@ class PageActions:
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
         yield streamed.begun()
-        with self.at_work(streamed, client, stop) as job:
+        with self.at_work(streamed, client) as job:
             pause, seen = FIRST_SECONDS, 0
             while not job.ended.wait(pause):
+                if stop.is_set():
+                    job.cancel()
                 if job.steps == seen:
                     continue
                 seen, since = job.steps, time.monotonic()
@@ -152,24 +143,21 @@ class PageActions:
         yield streamed.finished(state, spent, partial(self.reader.files, client=client))
 
     @contextmanager
-    def at_work(
-        self, streamed: StreamedTakes, client: str, stop: threading.Event
-    ) -> Iterator[RemoteJob]:
-        """Run a job until it ends or `stop` is set, which leaving the context does; raise the error of the job."""
+    def at_work(self, streamed: StreamedTakes, client: str) -> Iterator[RemoteJob]:
+        """Run a job until it ends, the context is left, or it has taken too long; raise its error."""
         self._stop_reading_ahead()
-        work, late = streamed.work, time.monotonic() + LONGEST_SECONDS
-        job = self.composer.take(
-            work.model,
-            work.order(),
-            lambda: stop.is_set() or time.monotonic() > late,
-            owner=client,
-            most_tokens=MOST_TOKENS,
+        work = streamed.work
+        job = work.job = self.composer.take(
+            work.model, work.order(), owner=client, most_tokens=MOST_TOKENS
         )
-        work.job = job
+        late = threading.Timer(LONGEST_SECONDS, job.cancel)
+        late.daemon = True
+        late.start()
         try:
             yield job
         finally:
-            stop.set()
+            late.cancel()
+            job.cancel()
         work.check()
 
     @contextmanager

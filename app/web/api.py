@@ -4,7 +4,6 @@ import functools
 import inspect
 import logging
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,11 +93,10 @@ class Api:
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
-        left = threading.Event()
-        with self.actions.at_work(streamed, client, left) as job:
+        with self.actions.at_work(streamed, client) as job:
             while not job.ended.wait(LOOK_SECONDS):
                 if self.room.is_gone(client):
-                    left.set()
+                    job.cancel()
         seconds = time.monotonic() - begun
         name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
         takes = [take for take in streamed.work.takes() if len(take.score.notes)]

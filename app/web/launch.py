@@ -61,7 +61,7 @@ VISITORS_OF_GRADIO = 200  # sessions that gradio keeps, 0.1 MB each; calls of pr
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
 PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
-STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
+STYLES = ("tokens", "page", "roll", "small")  # in the order of use
 
 
 def version() -> str:
@@ -174,16 +174,14 @@ class Desk:
         self.actions, self.soundfont, self.files = actions, soundfont, files
 
     async def open(self, request: Request) -> Response:
-        """Open a file, an example or a new idea."""
+        """Open a file or an example."""
         what, data, name = await read_form(request)
         model, example = str(what.get("model") or ""), str(what.get("example") or "")
         if data:
             of_file = data, name or "it", model, client_of(request)
             opened = await run_in_threadpool(self.actions.open, *of_file)
-        elif example:
-            opened = await run_in_threadpool(self.actions.open_example, example, model)
         else:
-            opened = await run_in_threadpool(self.actions.nothing, model)
+            opened = await run_in_threadpool(self.actions.open_example, example, model)
         plain = orjson.dumps(opened, option=orjson.OPT_SERIALIZE_NUMPY)
         return Response(plain, media_type="application/json")
 

@@ -11,130 +11,125 @@ const MOST_PIECES = 5e3,
   MOST_WORDS = 100; // takes of one request; remarks on a piece
 const MOST_LETTERS = 1e4;
 
+// Tests of values.
 const isText = (value) => typeof value === "string" && value.length <= MOST_LETTERS;
-const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
-const isTick = within(0, 2 ** 31 - 1);
-const isCount = isTick;
+const isBoolean = (value) => typeof value === "boolean";
 const between = (low, high) => (value) => Number.isFinite(value) && value >= low && value <= high;
-const isAbove = (low) => (value) => Number.isFinite(value) && value > low;
-const isList =
+const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
+const isCount = within(0, 2 ** 31 - 1);
+const optional = (test) => (value) => value === undefined || value === null || test(value);
+const list =
   (test, most = MOST_SIGNS) =>
   (value) =>
-    Array.isArray(value) && value.length <= most && value.every(test);
-const isRow =
+    Array.isArray(value) && value.length <= most && value.every((one) => test(one));
+const row =
   (...tests) =>
   (value) =>
     Array.isArray(value) && tests.every((test, place) => test(value[place]));
-const isTrack = (track) =>
-  isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
+const shape = (tests) => (value) =>
+  Boolean(value) && Object.entries(tests).every(([name, test]) => test(value[name]));
+// An object with any names that `named` accepts.
+const table = (named, test) => (value) =>
+  Boolean(value) &&
+  Object.keys(value).length <= MOST_SIGNS &&
+  Object.entries(value).every(([name, one]) => named(name) && test(one));
+const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
+
+const hasPiece = shape({
+  tracks: list(shape({ name: isText, program: within(0, 127), drum: isBoolean }), MOST_TRACKS),
+  notes: list(isCount, 5 * MOST_NOTES),
+  lines: list(isCount),
+  ticksPerBeat: within(1, 1 << 15),
+  tempos: list(row(Number.isFinite, between(1e-9, Infinity))),
+  chords: list(row(Number.isFinite, isText)),
+  meters: list(row(Number.isFinite, isCount, within(1, 64))),
+});
 
 function isPiece(piece) {
-  if (!piece || !isList(isTrack, MOST_TRACKS)(piece.tracks)) return false;
-  if (!isList(Number.isInteger, 5 * MOST_NOTES)(piece.notes) || piece.notes.length % 5)
-    return false;
-  const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
-  const { lines, ticksPerBeat } = piece,
+  if (!hasPiece(piece)) return false;
+  const { tracks, notes, lines, ticksPerBeat, tempos } = piece,
+    most = [Infinity, Infinity, 127, 127, tracks.length - 1],
     isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;
   return (
-    piece.notes.every((value, place) => note[place % 5](value)) &&
-    within(1, 1 << 15)(ticksPerBeat) &&
-    isList(isTick)(lines) &&
+    notes.length % 5 === 0 &&
+    notes.every((value, place) => value <= most[place % 5]) &&
     lines.length > 1 &&
     lines.at(-1) <= MOST_BEATS * ticksPerBeat &&
     lines.every((line, bar) => !bar || isBar(line - lines[bar - 1])) &&
-    isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) &&
-    piece.tempos.length > 0 &&
-    isList(isRow(Number.isFinite, isText))(piece.chords) &&
-    isList(isRow(Number.isFinite, isCount, within(1, 64)))(piece.meters)
+    tempos.length > 0
   );
 }
 
-// A test for an optional value.
-const isOptional = (test) => (value) => value === undefined || value === null || test(value);
-const isRegion = (region) =>
-  isCount(region?.first) &&
-  isCount(region.stop) &&
-  region.first < region.stop &&
-  isOptional(isList(isCount))(region.tracks);
-// The goals of a plan, by bar numbers.
 const isCurve = (name) => ["density", "register", "loudness"].includes(name);
-const isGoal = (goal) =>
-  Object.entries(goal ?? {}).every(([curve, value]) => isCurve(curve) && between(0, 127)(value));
-const isGoals = (goals) =>
-  Object.keys(goals).length <= MOST_SIGNS &&
-  Object.entries(goals).every(([bar, goal]) => isCount(Number(bar)) && isGoal(goal));
-// Tests for the optional attributes of an entry.
-const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
-const OPTIONAL = {
-  ...each(isText, "parent", "how", "run", "model", "example", "fileName", "act"),
-  ...each(isCount, "number", "chosen"),
-  ...each(Number.isFinite, "now", "made"),
-  notices: isList((notice) => isText(notice?.text), MOST_WORDS),
-  remarks: isList(isText, MOST_WORDS),
-  goals: isGoals,
-};
-const hasValidOptions = (entry) =>
-  Object.entries(OPTIONAL).every(([name, test]) => isOptional(test)(entry[name]));
-const isFile = (file) => !file || (typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
-const isEntry = (entry) =>
-  [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) &&
-  isPiece(entry.piece) &&
-  isFile(entry.file) &&
-  isFile(entry.kept) &&
-  hasValidOptions(entry) &&
-  (isRegion(entry.region)
-    ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length)
-    : !entry.region && entry.state !== "running");
+// The goals of a plan, by bar numbers.
+const isGoals = table((bar) => isCount(Number(bar)), table(isCurve, between(0, 127)));
+const isFile = optional((file) => typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
+const hasEntry = shape({
+  ...each(isText, "id", "title", "kind", "state"),
+  ...each(optional(isText), "parent", "how", "run", "model", "example", "fileName", "act"),
+  ...each(optional(isCount), "number", "chosen"),
+  ...each(optional(Number.isFinite), "now", "made"),
+  ...each(isFile, "file", "kept"),
+  piece: isPiece,
+  region: optional(shape({ first: isCount, stop: isCount, tracks: optional(list(isCount)) })),
+  notices: optional(list(shape({ text: isText }), MOST_WORDS)),
+  remarks: optional(list(isText, MOST_WORDS)),
+  goals: optional(isGoals),
+});
 
-function isDesk(found) {
-  const isIds = isList(isText, MOST_PIECES);
-  if (!isList(isEntry, MOST_PIECES)(found?.entries) || !isIds(found.desk?.stars ?? []))
-    return false;
-  const { open } = found.desk,
-    ids = new Set(found.entries.map(({ id }) => id));
+// An entry that is being written and a take need their new part, and an accompaniment its tracks.
+function isEntry(entry) {
+  if (!hasEntry(entry)) return false;
+  const { region, kind, how, state, piece } = entry,
+    isTake = kind === "take";
+  if (!region) return !isTake && state !== "running";
+  const tracks = region.tracks ?? [];
   return (
-    open &&
-    (open.current === null || ids.has(open.current)) &&
-    isList(isText, MOST_TAKES)(open.takes) &&
-    isIds(open.listed) &&
-    isCount(open.chosen) &&
-    isText(open.model) &&
-    isOptional(({ of, bars }) => isText(of) && Boolean(bars) && isGoals(bars))(open.goals)
+    region.first < region.stop &&
+    tracks.every((track) => track < piece.tracks.length) &&
+    (!isTake || how !== "accompany" || tracks.length > 0)
   );
 }
 
-// A take needs its new part, and an accompaniment its tracks.
-const isTake = ({ how, region }) => region && (how !== "accompany" || region.tracks?.length);
-
-// The takes of each request, which are shown together.
-const runsOf = (takes) => [...Map.groupBy(takes, ({ parent, run }) => `${parent} ${run}`).values()];
+const isIds = list(isText, MOST_PIECES);
+const isProject = shape({
+  entries: list(isEntry, MOST_PIECES),
+  desk: shape({
+    stars: optional(isIds),
+    open: shape({
+      current: optional(isText),
+      takes: list(isText, MOST_TAKES),
+      listed: isIds,
+      chosen: isCount,
+      model: isText,
+      goals: optional(shape({ of: isText, bars: isGoals })),
+    }),
+  }),
+});
 
 // Whether the page can show a project.
 export function canShow(found) {
-  if (!isDesk(found)) return false;
-  const { entries, desk } = found,
-    { open } = desk,
-    takes = entries.filter(({ kind }) => kind === "take"),
-    ids = new Set(takes.map(({ id }) => id));
+  if (!isProject(found)) return false;
+  const { open } = found.desk,
+    ids = new Set(found.entries.map(({ id }) => id)),
+    takes = found.entries.filter(({ kind }) => kind === "take"),
+    isTake = (id) => takes.some((take) => take.id === id);
+  const runs = Map.groupBy(takes, ({ parent, run }) => `${parent} ${run}`); // shown together
   return (
-    takes.every(isTake) &&
-    open.takes.every((id) => ids.has(id)) &&
-    runsOf(takes).every((run) => run.length <= MOST_TAKES)
+    (open.current === null || ids.has(open.current)) &&
+    open.takes.every(isTake) &&
+    [...runs.values()].every((run) => run.length <= MOST_TAKES)
   );
 }
 
-const isMix = (mix) =>
-  Boolean(mix) &&
-  Object.keys(mix).length <= MOST_PIECES &&
-  Object.values(mix).every(isList((one) => one === null || typeof one === "object", MOST_TRACKS));
-const isIdea = (idea) =>
-  Boolean(idea) &&
-  isOptional(isList(isText, MOST_TRACKS))(idea.parts) &&
-  isOptional(Number.isFinite)(idea.tempo) &&
-  [idea.style, idea.key, idea.metre, idea.form].every(isOptional(isText));
+const isMix = table(isText, list(optional(shape({})), MOST_TRACKS));
 const FITS = {
   mix: isMix,
-  idea: isIdea,
+  idea: shape({
+    ...each(optional(isText), "style", "key", "metre", "form"),
+    tempo: optional(Number.isFinite),
+    parts: optional(list(isText, MOST_TRACKS)),
+  }),
   chords: isText,
   bars: within(1, 128),
   variations: within(1, 8),

@@ -65,17 +65,15 @@ export function blind(pair, random = Math.random) {
 
 // The choices, in the browser's storage.
 export class Choices {
-  // `storeOf` returns the storage: where storage is forbidden, even accessing it throws.
   constructor(storeOf = () => localStorage) {
     this.storeOf = storeOf;
   }
 
   get all() {
     try {
-      const found = JSON.parse(this.storeOf().getItem(KEPT) ?? "[]"); // another tab may have added some
-      return Array.isArray(found) ? found : [];
+      return JSON.parse(this.storeOf().getItem(KEPT) ?? "[]"); // another tab may have added some
     } catch {
-      return this.left ?? []; // a browser that keeps nothing
+      return []; // a browser that keeps nothing
     }
   }
 
@@ -83,18 +81,11 @@ export class Choices {
   add({ A, B, bars }, chosen, title) {
     const choice = { id: newId(), made: new Date().toISOString(), title };
     const heard = { bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts };
-    this.#keep([...this.all, { ...choice, ...heard, chosen }]);
+    this.storeOf().setItem(KEPT, JSON.stringify([...this.all, { ...choice, ...heard, chosen }]));
   }
 
   clear() {
-    this.#keep([]);
-  }
-
-  #keep(choices) {
-    this.left = choices;
-    try {
-      this.storeOf().setItem(KEPT, JSON.stringify(choices));
-    } catch {} // then for this visit only
+    this.storeOf().removeItem(KEPT);
   }
 
   text() {

@@ -17,9 +17,7 @@ const SETTINGS = {
   newSeed: true,
   tempo: 1,
   transpose: 0,
-  wholeTakes: false,
   mix: {},
-  more: false,
   plan: false,
   curve: "density",
 };
@@ -215,13 +213,35 @@ export class Desk extends Watched {
   }
 
   // The origin of an entry, as far as known.
-  root(entry) {
+  #root(entry) {
     const seen = new Set(); // a damaged project may have cycles
     while (this.entries.has(entry.parent) && !seen.has(entry.id)) {
       seen.add(entry.id);
       entry = this.entries.get(entry.parent);
     }
     return entry;
+  }
+
+  // The mix of a piece: mute, solo, volume and instrument of each track, shared with all takes and edits of the piece. It is
+  // stored by the origin with the names of the tracks, which differ between languages.
+  mixOf(entry) {
+    return (entry && this.settings.mix[this.#mixKey(entry)]) || [];
+  }
+
+  #mixKey(entry) {
+    const root = this.#root(entry);
+    return [root.parent ?? root.id, ...entry.piece.tracks.map(({ name }) => name)].join(" ");
+  }
+
+  // Change the mix of a track. Only changes are stored, since the instrument of the track itself may change. Mixes of
+  // deleted pieces are dropped.
+  remix(entry, index, change) {
+    const mix = [...this.mixOf(entry)];
+    mix[index] = { ...mix[index], ...change };
+    const known = new Set([...this.entries.values()].flatMap(({ id, parent }) => [id, parent]));
+    const left = Object.entries(this.settings.mix).filter(([one]) => known.has(one.split(" ")[0]));
+    const changed = [this.#mixKey(entry), Array.from(mix, (one) => one ?? null)];
+    this.set({ mix: Object.fromEntries([...left, changed]) });
   }
 
   // The ids of all entries that are open, listed or starred, or that a step refers to.

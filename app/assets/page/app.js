@@ -28,17 +28,18 @@ export class App {
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
     this.underWay = null; // the promise of what is being opened
+    this.words = this.trouble = ""; // the message at the bottom of the page, or the error in its place
+    this.changed = () => {}; // shows the new state
   }
 
-  // Show an error; `place` is "stage" or "takes".
-  fail(text, place = "stage") {
-    this.trouble = text;
-    this.desk.tell("error", { text, place });
+  say(words) {
+    Object.assign(this, { words, trouble: "" });
+    this.changed();
   }
 
-  clearErrors() {
-    this.trouble = "";
-    for (const place of ["stage", "takes"]) this.desk.tell("error", { text: "", place });
+  fail(trouble) {
+    Object.assign(this, { words: "", trouble });
+    this.changed();
   }
 
   get model() {
@@ -58,18 +59,16 @@ export class App {
 
   async #attempt(words, act) {
     const turn = ++this.opening;
-    this.clearErrors();
-    this.desk.tell("wait", { words });
+    this.say(words);
     try {
       const done = await act();
-      if (turn === this.opening) done();
+      if (turn !== this.opening) return;
+      this.say("");
+      done();
     } catch (error) {
       if (turn === this.opening) return (this.fail(error.message), false);
     } finally {
-      if (turn === this.opening) {
-        this.underWay = null;
-        this.desk.tell("wait", { words: "" });
-      }
+      if (turn === this.opening) this.underWay = null;
     }
   }
 
@@ -77,17 +76,14 @@ export class App {
   supersede() {
     this.opening += 1;
     this.underWay = null;
-    this.desk.tell("wait", { words: "" });
-    this.clearErrors();
+    this.say("");
   }
 
   openFile(file) {
     if (!file) return;
     if (file.name.toLowerCase().endsWith(ENDING)) return this.openDesk(file);
-    if (file.size > MOST_BYTES) {
-      this.clearErrors();
+    if (file.size > MOST_BYTES)
       return this.fail(`“${file.name}” is larger than the limit of 1 MB.`);
-    }
     const { name } = file;
     return this.attempt(`Reading ${name}…`, async () => {
       const bytes = await bytesOf(file);
@@ -103,22 +99,26 @@ export class App {
   }
 
   openNothing() {
-    const entry = () => ({ kind: "nothing" });
-    return this.attempt("", () => this.#open({}, entry, "starting a new idea"));
+    this.#openEmpty("nothing", "New idea", { ...emptyPiece(), tracks: [] });
+  }
+
+  // A blank piece to draw on or to play along to.
+  openGrid() {
+    this.#openEmpty("edit", "My piece", emptyPiece());
+  }
+
+  #openEmpty(kind, title, piece) {
+    this.supersede();
+    const chosen = kind === "edit" ? barCount(piece) : 0;
+    const entry = { ...this.blank(kind, title), piece, chosen, model: this.model.name };
+    this.desk.show(entry, kind === "edit" ? "starting a blank piece" : "starting a new idea");
+    this.follow();
   }
 
   // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
   async #open(ask, more, label) {
     const opened = await this.server.open({ model: this.model.name, ...ask });
     return () => this.opened(opened, more(opened), label);
-  }
-
-  // A blank piece to draw on or to play along to.
-  openGrid() {
-    this.supersede();
-    const empty = { piece: emptyPiece(), chosen: 4, model: this.model.name };
-    this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "starting a blank piece");
-    this.follow();
   }
 
   blank(kind, title) {
@@ -147,7 +147,7 @@ export class App {
     while (this.underWay) await this.underWay;
     const { current: entry } = this.desk,
       label = "changing the model";
-    this.clearErrors();
+    this.say("");
     if (!entry?.piece.notes.length || this.models.get(model).language === this.model.language)
       return this.desk.step(label, { model });
     const { id: parent, title, file, fileName } = entry,
@@ -188,7 +188,7 @@ export class App {
 
   // Show an edited piece on the stage; of one still being written, only the bars so far.
   edit(made, label, more = {}) {
-    this.clearErrors();
+    this.say("");
     const before = interrupted(this.desk.current),
       piece = soFar(this.desk.current, made),
       bars = barCount(piece);
@@ -227,7 +227,7 @@ export class App {
 
   // Delete an entry from the history; if it plays, playback stops.
   remove(id) {
-    this.clearErrors();
+    this.say("");
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
     const { run } = this.composer,
@@ -247,11 +247,9 @@ export class App {
 
   // Apply an action to the selected bars of the piece or of a take.
   bars(id, act, { first, stop }) {
-    this.clearErrors();
+    this.say("");
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
-    if (act === "delete" && stop - first >= barCount(piece))
-      throw new Error("These are all the bars of the piece; open another piece instead.");
     if (this.desk.open.current !== id) this.use(id);
     if (act === "rewrite")
       return this.composer.start({ kind: "infill", first: first + 1, last: stop });
@@ -273,9 +271,10 @@ export class App {
     if (!entry) return; // the accompaniment of a trade is no entry
     const { lines } = entry.piece;
     this.player.load(entry);
-    this.player.loop(range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]]);
+    this.player.setLoop(
+      range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]],
+    );
     if (range && !this.player.playing) this.player.play();
-    this.desk.tell("loop", { id, range });
   }
 
   // The bar of a piece at the playback position.
@@ -292,18 +291,13 @@ export class App {
     player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
-  // The bars of a take that its roll shows, or null for all.
-  visibleBars(entry) {
-    return this.desk.settings.wholeTakes ? null : aroundNew(entry);
-  }
-
   // Play a piece from the current position; a take not before its first visible bar.
   play(entry) {
     const { player } = this;
     if (player.entry?.id === entry.id && player.playing) return player.pause();
     player.load(entry);
     const isTake = this.desk.open.takes.includes(entry.id),
-      lead = entry.piece.lines[(isTake && this.visibleBars(entry)?.first) || 0];
+      lead = entry.piece.lines[(isTake && aroundNew(entry)?.first) || 0];
     if (player.tick < lead) player.seek(lead);
     return player.playing ? undefined : player.play();
   }

@@ -1,7 +1,8 @@
 // Requests for music: streams the notes of the takes to the desk as the server writes them.
 import { bytesFrom } from "../desk/file.js";
 import { interrupted, newId } from "../desk/state.js";
-import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
+import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
+import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
 import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
@@ -9,6 +10,13 @@ import { nextNumber, titleOf } from "./titles.js";
 const MOST_SEED = 1e6;
 const BUSY = "The last request is still running; press Stop or wait until it ends.";
 const STILL_MS = 300; // without changes before the prompt is read ahead
+const ENDINGS = {
+  done: (seconds, takes) => `${count(takes, "take")} ready in ${seconds} s.`,
+  stopped: (seconds) => `Stopped after ${seconds} s; the notes so far are kept.`,
+  late: (seconds) => `Stopped at the time limit, ${seconds} s; the notes so far are kept.`,
+  bound: (seconds) =>
+    `Stopped after ${seconds} s at the model’s greatest length; the notes so far are kept.`,
+};
 
 export class Composer {
   constructor(app) {
@@ -69,8 +77,8 @@ export class Composer {
       { desk } = app;
     // A request made while a piece is being opened is for that piece.
     if ((await app.underWay) === false) return; // the error is shown already
-    if (this.busy) return app.fail(BUSY, "takes");
-    app.clearErrors();
+    if (this.busy) return app.fail(BUSY);
+    app.say("");
     this.reseed();
     const parent = desk.current,
       ask = this.ask(what);
@@ -81,25 +89,26 @@ export class Composer {
       ids: null,
       part: 0,
     });
-    desk.tell("request", { run });
+    app.changed();
     try {
       for await (const view of app.server.write(this.given, ask, run.id, run.stopping.signal))
         this.take(run, view, ask, parent);
     } catch (error) {
-      if (error.name !== "AbortError") app.fail(error.message, "takes");
+      if (error.name !== "AbortError") app.fail(error.message);
       this.leave(run);
     } finally {
-      if (this.run === run) this.run = null;
-      desk.tell("request", { run });
+      this.run = null;
+      app.changed();
     }
   }
 
   take(run, view, ask, parent) {
     if (!run.ids) return this.begin(run, view, ask, parent);
     if (view.state === "running") return this.grow(run, view);
-    run.state = view.state;
-    run.seconds = view.seconds;
     for (const take of view.takes) this.finish(run, take, view.state);
+    const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
+      ending = ENDINGS[view.state](view.seconds, run.ids.length);
+    if (!this.app.trade?.on) this.app.say(isHere ? ending : `${ending} See the history.`);
   }
 
   begin(run, view, ask, parent) {
@@ -129,7 +138,6 @@ export class Composer {
       };
     });
     this.app.desk.begin(entries);
-    this.app.desk.tell("request", { run });
   }
 
   entry(run, number) {
@@ -142,24 +150,20 @@ export class Composer {
       this.#put({ ...entry, piece: grown(entry.piece, change), now: change.now });
     }
     this.measure(run, view);
-    this.app.desk.tell("request", { run });
+    this.app.changed();
   }
 
-  // Measure the progress: the current bar, the fraction done, and the seconds left at this pace.
+  // Measure the progress of the slowest take: the fraction done, the bar, and the seconds left at this pace.
   measure(run, view) {
     const parts = view.takes.map(({ number, now }) => {
       const { piece, region } = this.entry(run, number),
         from = piece.lines[region.first],
         to = piece.lines[Math.min(region.stop, barCount(piece))];
-      return {
-        part: Math.min(1, (now - from) / Math.max(1, to - from)),
-        bar: barAt(piece, now) - region.first + 1,
-        bars: region.stop - region.first,
-      };
+      run.bars = region.stop - region.first;
+      return (now - from) / Math.max(1, to - from);
     });
-    run.part = parts.reduce((sum, one) => sum + one.part, 0) / parts.length;
-    run.bar = Math.min(...parts.map((one) => Math.max(1, Math.min(one.bar, one.bars))));
-    run.bars = parts[0].bars;
+    run.part = Math.min(1, ...parts);
+    run.bar = Math.min(run.bars, 1 + Math.floor(run.part * run.bars));
     const seconds = (performance.now() - run.begun) / 1000;
     run.left = run.part > 0.05 ? Math.ceil((seconds * (1 - run.part)) / run.part) : null;
   }
@@ -197,7 +201,6 @@ export class Composer {
       const entry = this.app.desk.entries.get(id);
       if (entry?.state === "running") this.#put(interrupted(entry));
     }
-    run.state ??= "broken";
   }
 
   stop() {

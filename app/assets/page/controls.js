@@ -1,21 +1,9 @@
 // The settings of a request: those for musicians first, the sampling parameters under "Advanced".
 import { barCount } from "../music/piece.js";
-import {
-  action,
-  check,
-  choice,
-  count,
-  field,
-  fold,
-  icon,
-  make,
-  rename,
-  slider,
-} from "../widgets/parts.js";
+import { check, choice, count, fold, icon, make, rename, slider, typed } from "../widgets/parts.js";
 import { settingOf } from "./server.js";
 
-const TEMPERATURES = [0.7, 0.85, 1, 1.1, 1.25];
-const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"];
+const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"]; // around a temperature of 1, 0.15 apart
 const MOST_SEED = 2 ** 31 - 1;
 
 const isGiven = ({ current }) => Boolean(current?.piece.notes.length);
@@ -48,141 +36,81 @@ function dial(desk, name, id, label, low, high, more) {
   return live(part, () => part.show(desk.settings[name]));
 }
 
-// The temperature in words; another value is shown as a number at the nearest step.
-function creativity(desk) {
-  const dare = (place) => desk.set({ temperature: TEMPERATURES[place] });
-  const inWords = (place) => {
-    const { temperature } = desk.settings;
-    return TEMPERATURES.includes(temperature) ? CREATIVITY[place] : `temperature ${temperature}`;
-  };
-  const part = slider("mg-daring", "Creativity", 0, TEMPERATURES.length - 1, dare, { inWords });
-  return live(part, () => {
-    const far = TEMPERATURES.map((one) => Math.abs(one - desk.settings.temperature));
-    part.show(far.indexOf(Math.min(...far)));
-  });
+// The temperature, with a word for it.
+function creativity({ desk, facts }) {
+  const { name, least, most, step } = facts.sampling.find((one) => one.name === "temperature");
+  const place = (value) => Math.min(4, Math.max(0, Math.round((value - 1) / 0.15) + 2));
+  const inWords = (value) => `${CREATIVITY[place(value)]} · ${value}`;
+  return dial(desk, name, "mg-temperature", "Creativity", least, most, { step, inWords });
 }
 
 function ending(app) {
   const { desk } = app;
-  const ways = Object.entries({ open: "Leave open", ends: "Write an ending" });
-  const part = choice("mg-ends", "Ending", ways, (how) => desk.set({ ends: how === "ends" })),
-    why = make("span", "mg-info", "", { id: "mg-ends-why" });
-  part.append(why);
-  part.select.setAttribute("aria-describedby", why.id);
-  return live(part, () => {
+  const box = check("mg-ends", "Write an ending", (ends) => desk.set({ ends })),
+    why = make("span", "mg-info");
+  return live(make("div", "mg-field", [box, why]), () => {
     const { ends: lacks = "" } = app.model.lacks;
-    part.show(desk.settings.ends && !lacks ? "ends" : "open");
-    part.select.disabled = Boolean(lacks);
-    part.title = why.textContent = lacks;
+    box.show(desk.settings.ends && !lacks);
+    box.firstChild.disabled = Boolean(lacks);
+    why.textContent = lacks;
   });
 }
 
 function chordLine(app) {
-  const { desk } = app;
-  const line = make("input", "mg-text", "", {
-    type: "text",
-    id: "mg-chords-line",
-    placeholder: "C | G7 | Am F | C",
-    spellcheck: false,
-    maxLength: 400,
-  });
-  line.addEventListener("change", () => desk.set({ chords: line.value }));
-  const part = field("mg-chords", "Chord progression", line);
+  const { desk } = app,
+    more = { placeholder: "C | G7 | Am F | C", spellcheck: false, maxLength: 400 };
+  const set = (chords) => desk.set({ chords });
+  const part = typed("mg-chords", "Chord progression", more, set);
   return live(part, () => {
     part.hidden = Boolean(app.model.lacks.chords);
-    if (document.activeElement !== line) line.value = desk.settings.chords;
+    part.show(desk.settings.chords);
   });
 }
 
 function seedField(desk) {
-  const whole = { type: "number", id: "mg-seed-number", min: 0, max: MOST_SEED, step: 1 },
-    number = make("input", "mg-number", "", whole);
-  number.addEventListener("change", () => {
-    const seed = Math.min(MOST_SEED, Math.max(0, Math.floor(Number(number.value) || 0)));
+  const whole = { type: "number", min: 0, max: MOST_SEED, step: 1 };
+  const part = typed("mg-seed", "Seed", whole, (text) => {
+    const seed = Math.min(MOST_SEED, Math.max(0, Math.floor(Number(text) || 0)));
     desk.set({ seed, newSeed: false });
   });
-  return live(field("mg-seed", "Seed", number), () => {
-    if (document.activeElement !== number) number.value = desk.settings.seed;
-  });
+  return live(part, () => part.show(desk.settings.seed));
 }
 
 function advanced({ desk, facts }) {
-  const fines = facts.sampling.map(({ name, label, hint: info, least, most, step }) =>
+  const others = facts.sampling.filter(({ name }) => name !== "temperature");
+  const fines = others.map(({ name, label, hint: info, least, most, step }) =>
     dial(desk, settingOf(name), `mg-${name.replace("_", "-")}`, label, least, most, { step, info }),
   );
   const newSeed = check("mg-new-seed", "New seed each time", (on) => desk.set({ newSeed: on }));
   live(newSeed, () => newSeed.show(desk.settings.newSeed));
-  const within = [...fines, seedField(desk), newSeed],
-    part = fold("Advanced", "mg-more", within, { id: "mg-more" });
-  part.firstChild.addEventListener("click", (event) => {
-    event.preventDefault(); // `update` opens it: the event "toggle" shown late and could undo a newer change
-    desk.flip("more");
-  });
-  return live(part, () => {
-    for (const one of within) one.update();
-    part.open = desk.settings.more;
-  });
+  const within = [...fines, seedField(desk), newSeed];
+  const update = () => within.forEach((one) => one.update());
+  return live(fold("Advanced", "mg-more", within), update);
 }
 
-// The buttons Continue and Stop, of which one is shown.
-function goButtons(app, begin) {
-  const { desk, composer } = app;
-  const go = action("Continue", begin, "mg-button mg-go", { id: "mg-go" }),
-    halt = action("Stop", () => composer.stop(), "mg-button mg-halt", { id: "mg-halt" });
-  function update() {
-    const [shown, other] = composer.busy ? [halt, go] : [go, halt];
-    shown.hidden = false;
-    if (other.matches(":focus-visible")) shown.focus(); // for keyboard users only
-    other.hidden = true;
-    const begins = !isGiven(desk) && (desk.current || desk.past.length);
-    go.textContent = begins ? "Generate" : "Continue";
-  }
-  return { go, halt, update };
-}
-
+// The settings. On a small screen they are a popover, opened by `box.opener` in the bar at the bottom.
 export function controlsPart(app) {
   const { desk, facts } = app;
-  const { go, halt, update } = goButtons(app, () => {
-    sheet(false, false);
-    app.composer.start({ kind: "continue" });
-  });
   const asked = [
     modelChoice(app),
     promptSlider(desk),
     dial(desk, "bars", "mg-bars", "Length (bars)", 1, facts.mostBars),
     dial(desk, "variations", "mg-variations", "Takes", 1, facts.mostVariations),
-    creativity(desk),
+    creativity(app),
     ending(app),
     chordLine(app),
     advanced(app),
   ];
-  // On a small screen, the settings are in a sheet over the music, opened by a button next to Continue.
   const name = "Settings",
-    isUp = () => box.classList.contains("mg-up");
-  const how = icon("how", name, () => sheet(!isUp()), "mg-icon mg-how"),
-    close = icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"),
-    top = make("div", "mg-sheet-head", [make("h2", "", name), close]),
-    row = make("div", "mg-go-row", [how, go, halt]),
-    more = { ariaLabel: name, id: "mg-controls" },
-    box = make("section", "mg-card mg-controls", [top, ...asked, row], more);
-  how.setAttribute("aria-controls", box.id);
-  how.ariaExpanded = false;
-  function sheet(open, back = true) {
-    if (open === isUp()) return;
-    box.classList.toggle("mg-up", open);
-    how.ariaExpanded = open;
-    if (open) close.focus();
-    else if (back) how.focus();
-  }
-  box.addEventListener("keydown", (event) => event.key === "Escape" && sheet(false));
-  const leave = ({ target }) => box.contains(target) || sheet(false, false);
-  addEventListener("pointerdown", leave, { capture: true });
+    more = { ariaLabel: name, popover: "auto" },
+    box = make("section", "mg-card mg-controls", asked, more),
+    opener = icon("how", name, () => {}, "mg-icon mg-how");
+  opener.popoverTargetElement = box;
 
   function show() {
     for (const part of asked) part.update();
-    update();
     const { bars, variations } = desk.settings;
-    rename(how, `${name}: ${count(bars, "bar")}, ${count(variations, "take")}`);
+    rename(opener, `${name}: ${count(bars, "bar")}, ${count(variations, "take")}`);
   }
-  return Object.assign(box, { show });
+  return Object.assign(box, { show, opener });
 }

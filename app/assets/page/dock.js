@@ -1,38 +1,31 @@
-// The player at the bottom: title, position, loop, tempo, transposition.
+// The bar at the bottom: the message, the player, and the button that starts and stops the model.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, icon, make, slider } from "../widgets/parts.js";
-import { showPlay } from "../widgets/play_button.js";
+import { action, check, icon, make, menu, slider } from "../widgets/parts.js";
+import { showPlay } from "../widgets/card.js";
 
-// A slider that a double click resets.
-function dial(id, label, usual, [min, max], act, more) {
-  const box = slider(id, label, min, max, act, more);
-  box.classList.add("mg-dial");
-  box.addEventListener("dblclick", ({ target }) => target.type === "range" && act(usual));
-  return box;
-}
-
-function playbackOptions(app) {
+// The menu of loop, tempo and transposition.
+function playbackMenu(app) {
   const { desk, player } = app;
-  const around = () =>
-    app.loop(player.entry.id, player.transport.loop ? null : loopedBars(player.entry));
-  const loop = icon("loop", "Loop", around, "mg-icon mg-loop");
-  const tempo = dial("mg-tempo", "Tempo", 100, [50, 200], (to) => desk.set({ tempo: to / 100 }), {
-    step: 5,
-    inWords: (to) => `${to} %`,
-  });
-  const sign = (to) => (to > 0 ? `+${to}` : `${to}`),
-    tune = dial("mg-transpose", "Transpose", 0, [-12, 12], (to) => desk.set({ transpose: to }), {
-      inWords: sign,
-    });
+  const loop = check("mg-loop", "Loop", (on) =>
+    app.loop(player.entry.id, on ? loopedBars(player.entry) : null),
+  );
+  const inPercent = { step: 5, inWords: (to) => `${to} %` },
+    signed = { inWords: (to) => (to > 0 ? `+${to}` : `${to}`) },
+    setTempo = (to) => desk.set({ tempo: to / 100 }),
+    setTranspose = (to) => desk.set({ transpose: to }),
+    tempo = slider("mg-tempo", "Tempo", 50, 200, setTempo, inPercent),
+    tune = slider("mg-transpose", "Transpose", -12, 12, setTranspose, signed);
+  const box = menu("Playback", [loop, tempo, tune], "mg-playback");
   function show() {
     const { settings } = desk;
-    loop.ariaPressed = Boolean(player.transport.loop);
-    loop.disabled = !player.entry?.piece.notes.length;
+    loop.show(Boolean(player.loop));
+    loop.firstChild.disabled = !player.entry?.piece.notes.length;
     tempo.show(Math.round(settings.tempo * 100));
     tune.show(settings.transpose);
+    box.hidden = !player.direct; // a file from the server plays as it is
   }
-  return Object.assign(make("span", "mg-dock-more", [loop, tempo, tune]), { show });
+  return Object.assign(box, { show });
 }
 
 // The bars that Loop repeats: from the first new bar to the end, or the whole piece.
@@ -41,29 +34,62 @@ function loopedBars({ region, piece }) {
   return { first: region?.first < stop ? region.first : 0, stop };
 }
 
-export function dockPart(app) {
+function progressOf({ bar, bars, left }) {
+  if (!bars) return "Waiting for the first notes…";
+  const time = left < 100 ? `${left} s` : `${Math.round(left / 60)} min`;
+  return `Composing bar ${bar} of ${bars}${left ? ` · ${time} left` : ""}`;
+}
+
+// What was said last, or how far the model is; and errors.
+function messages(app) {
+  const bar = make("progress", "mg-progress", "", { ariaLabel: "Progress" }),
+    said = make("p", "", "", { role: "status" }),
+    alarm = make("p", "mg-alarm", "", { role: "alert" });
+  function show() {
+    const { run } = app.composer;
+    bar.hidden = !run;
+    if (run) bar.value = Math.min(0.999, run.part);
+    const texts = [app.words || (run ? progressOf(run) : ""), app.trouble];
+    for (const [place, box] of [said, alarm].entries())
+      if (box.textContent !== texts[place]) box.textContent = texts[place];
+  }
+  return Object.assign(make("div", "mg-messages", [bar, said, alarm]), { show });
+}
+
+// The button Continue, which stops a request while one runs.
+function goButton(app) {
+  const { desk, composer } = app;
+  const press = () => (composer.busy ? composer.stop() : composer.start({ kind: "continue" })),
+    go = action("", press, "mg-chip mg-go", { id: "mg-go" });
+  function show() {
+    const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
+    const text = composer.busy ? "Stop" : begins ? "Generate" : "Continue";
+    if (go.textContent !== text) go.textContent = text;
+    go.classList.toggle("mg-halt", composer.busy);
+  }
+  return Object.assign(go, { show });
+}
+
+export function dockPart(app, settings) {
   const { desk, player } = app;
   const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
-  const rewind = () => player.seek(player.transport.loop?.[0] ?? 0);
+  const rewind = () => player.seek(player.loop?.[0] ?? 0);
   const start = icon("start", "Go to start", rewind, "mg-icon mg-start");
   const title = make("span", "mg-dock-title"),
     clock = make("span", "mg-dock-clock"),
     place = make("span"),
-    time = make("span", "mg-dock-time", [clock, place]),
-    more = playbackOptions(app);
-  const raise = () => (unfold.ariaExpanded = box.classList.toggle("mg-tall")),
-    name = "Loop, tempo, transposition",
-    unfold = icon("unfold", name, raise, "mg-icon mg-unfold");
-  unfold.ariaExpanded = false;
-  const within = [play, start, time, title, unfold, more],
+    time = make("span", "mg-dock-time", [clock, place]);
+  const said = messages(app),
+    playback = playbackMenu(app),
+    go = goButton(app);
+  const within = [said, play, start, time, title, playback, settings, go],
     box = make("section", "mg-dock", within, { id: "mg-dock", ariaLabel: "Player" });
 
   function show() {
     const { entry } = player;
     showPlay(play, app, entry ?? desk.current, ["Play the loaded piece", "Pause playback"]);
     title.textContent = entry ? entry.title : "";
-    more.show();
-    box.classList.toggle("mg-by-file", !player.direct);
+    for (const part of [said, playback, go]) part.show();
     move();
   }
   function move() {
@@ -73,9 +99,8 @@ export function dockPart(app) {
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
     const texts = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
-    [clock, place].forEach(
-      (one, i) => one.textContent === texts[i] || (one.textContent = texts[i]),
-    );
+    for (const [part, one] of [clock, place].entries())
+      if (one.textContent !== texts[part]) one.textContent = texts[part];
   }
   return Object.assign(box, { show, move });
 }

@@ -1,7 +1,6 @@
 // The header of the page: name and logo, undo and redo, the Project menu.
 import { ENDING } from "../desk/file.js";
-import { menu } from "../widgets/menu.js";
-import { able, action, filePicker, isAble, make, marked } from "../widgets/parts.js";
+import { able, action, filePicker, make, marked, menu } from "../widgets/parts.js";
 
 const MARK =
   '<svg viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" fill="var(--mg-given-0)"/>' +
@@ -12,8 +11,8 @@ export function headerPart(app) {
   const { desk } = app,
     name = make("h1", "", "musicgen");
   name.insertAdjacentHTML("afterbegin", MARK);
-  const undo = marked("undo", "Undo", () => isAble(undo) && app.undo()),
-    redo = marked("redo", "Redo", () => isAble(redo) && app.redo());
+  const undo = marked("undo", "Undo", () => app.undo()),
+    redo = marked("redo", "Redo", () => app.redo());
   const words = make("p", "", "Continue a piece of music.");
   const all = [name, words, undo, redo, ...projectMenu(app)];
 

@@ -1,9 +1,8 @@
 // The form for a new idea: shown if no piece is open and the model accepts one; the model chooses what is set to "Any".
-import { action, choice, field, make, options } from "../widgets/parts.js";
+import { check, choice, make, menu, typed } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
-const COMMON = "piano guitar bass drums violin cello flute sax trumpet voice".split(" "); // shown as buttons
 const SIGNS = { "#": "♯", b: "♭" };
 
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
@@ -24,11 +23,9 @@ export function ideaPart(app) {
     const offer = (names) => one.fill([ANY, ...names.map((name) => [name, word(name)])]);
     return Object.assign(one, { of, offer });
   });
-  const asked = { type: "number", id: "mg-idea-beats", min: 10, max: 500, placeholder: "Any" },
-    beats = make("input", "mg-text", "", asked);
-  beats.addEventListener("change", () => set({ tempo: Number(beats.value) || 0 }));
+  const number = { type: "number", min: 10, max: 500, placeholder: "Any" };
   const [style, key, metre, form] = fields,
-    tempo = field("mg-idea-tempo", "Tempo (BPM)", beats),
+    tempo = typed("mg-idea-tempo", "Tempo (BPM)", number, (text) => set({ tempo: Number(text) })),
     players = playersField(desk, set),
     named = { ariaLabel: "New idea", role: "group" },
     box = make("div", "mg-idea", [style, key, tempo, metre, form, players], named);
@@ -43,45 +40,34 @@ export function ideaPart(app) {
     offered = idea;
     for (const one of fields) one.show(now[one.of] ?? "");
     players.show(idea);
-    if (document.activeElement !== beats) beats.value = now.tempo || "";
+    tempo.show(now.tempo || "");
   }
   return Object.assign(box, { show });
 }
 
-// The instruments: buttons for the common and the chosen ones, and a list of the others.
+// The instruments: a menu of boxes to check.
 function playersField(desk, set) {
-  const chips = make("div", "mg-tools", "", { role: "group", ariaLabel: "Instruments" });
-  const more = make("select", "mg-select", "", { ariaLabel: "More instruments" });
-  more.addEventListener("change", () => more.value && toggle(more.value));
-  const name = make("span", "mg-label", "Instruments", { ariaHidden: "true" });
-  const players = make("div", "mg-field mg-players", [name, chips]);
+  const box = menu("Any", [], "mg-players"),
+    name = make("span", "mg-label", "Instruments"),
+    [button] = box.children;
+  let offered = null;
 
-  const chosen = () => desk.settings.idea.parts ?? [];
-  function toggle(part) {
-    const parts = chosen();
-    set({ parts: parts.includes(part) ? parts.filter((one) => one !== part) : [...parts, part] });
+  function toggle(part, on) {
+    const others = (desk.settings.idea.parts ?? []).filter((one) => one !== part);
+    set({ parts: on ? [...others, part] : others });
   }
 
-  function chipFor(part) {
-    const chip = action(worded(part), () => toggle(part));
-    chip.dataset.part = part;
-    return chip;
-  }
-
-  let shown = "";
   function show({ parts }) {
-    const picked = chosen(),
-      usual = COMMON.filter((one) => parts.includes(one)),
-      all = [...new Set([...usual, ...picked])];
-    if (shown !== all.join()) {
-      shown = all.join();
-      const others = parts.filter((one) => !all.includes(one)).map((one) => [one, worded(one)]);
-      more.replaceChildren(...options([["", "More…"], ...others]));
-      chips.replaceChildren(...all.map(chipFor), more);
+    const picked = desk.settings.idea.parts ?? [];
+    if (offered !== parts) {
+      const boxFor = (part) => check(`mg-${part}`, worded(part), (on) => toggle(part, on));
+      box.list.replaceChildren(...parts.map(boxFor));
     }
-    more.value = "";
-    for (const chip of chips.querySelectorAll("button"))
-      chip.ariaPressed = picked.includes(chip.dataset.part);
+    offered = parts;
+    for (const [place, one] of [...box.list.children].entries())
+      one.show(picked.includes(parts[place]));
+    button.textContent = picked.map(worded).join(", ") || "Any";
+    button.ariaLabel = `Instruments: ${button.textContent}`;
   }
-  return Object.assign(players, { show });
+  return Object.assign(make("div", "mg-field", [name, box]), { show });
 }

@@ -1,5 +1,4 @@
 // Starts the page: restores the desk, builds the parts, and connects them.
-import { mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
@@ -16,6 +15,8 @@ import { takesPart } from "./takes.js";
 
 const UNTRAINED =
   "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
+
+const UNSAVED = "The browser is out of storage for this project; save it as a file.";
 
 async function appOf(facts, store) {
   const desk = await store.open(),
@@ -42,51 +43,22 @@ function partsOf(app, root) {
     controls = controlsPart(app),
     takes = takesPart(app, lanesNow),
     history = historyPart(app),
-    dock = dockPart(app);
+    dock = dockPart(app, controls.opener);
   const note = make("p", "mg-note", UNTRAINED, { hidden: facts.trained }),
     columns = make("div", "mg-columns", [stage, controls, takes, history]);
   root.replaceChildren(header, note, columns, takes.dialog);
-  document.body.append(dock);
+  root.after(dock);
   const show = () => {
     for (const part of [header, stage, controls, takes, history, dock]) part.show();
   };
-  return { stage, controls, takes, dock, show };
+  return { stage, takes, dock, show };
 }
 
-function watchDesk(desk, { stage, controls, takes, show }) {
-  let asked = null;
-  const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), show())));
-  const acts = {
-    entry() {},
-    grown({ entry }) {
-      takes.showOne(entry.id);
-      if (entry.state !== "running" || entry === desk.current) soon();
-    },
-    error: ({ place, text }) => (place === "takes" ? takes : stage).fail(text),
-    wait: ({ words }) => stage.wait(words),
-    request({ run }) {
-      takes.tell(run);
-      if (run.state) soon();
-      else if (!run.ids) controls.show();
-    },
-    unsaved: () => stage.fail("The browser is out of storage for this project; save it as a file."),
-    step: ({ label }) => (label === "composing" ? show() : soon()),
-  };
-  desk.watch((what, more) => (acts[what] ?? soon)(more));
-}
-
-// Move the cursor with playback. Returns a function that starts the animation.
+// Move the cursors with playback and recording. Returns a function that starts the animation.
 function cursors(app, { stage, takes, dock }) {
   const { desk, player, recorder } = app;
-  let frame = null,
-    shownAt = null;
+  let frame = null;
   const run = () => (frame ??= requestAnimationFrame(move));
-
-  function place({ id, roll, play }, entry, tick) {
-    const isOwn = entry?.id === id;
-    roll.moveCursor(isOwn ? tick : null, player.playing);
-    if (isOwn) play.show();
-  }
 
   function move() {
     frame = null;
@@ -94,15 +66,15 @@ function cursors(app, { stage, takes, dock }) {
       tick = entry ? player.tick : null,
       recorded = recorder.tick;
     if (recorded !== null && recorded > stage.roll.end) stage.show(); // a new bar has begun
-    if (tick !== shownAt || player.playing || recorded !== null) {
-      shownAt = tick;
-      const { roll, play } = stage;
-      if (recorded === null) place({ id: desk.open.current, roll, play }, entry, tick);
-      else roll.moveCursor(recorded, true);
-      for (const card of takes.cards()) place(card, entry, tick);
-      stage.score.follow(entry, tick);
-      dock.move();
+    const piece = { id: desk.open.current, roll: stage.roll, play: stage.play };
+    for (const { id, roll, play } of [piece, ...takes.cards()]) {
+      const isOwn = entry?.id === id;
+      roll.moveCursor(isOwn ? tick : null, player.playing);
+      if (isOwn) play.show();
     }
+    if (recorded !== null) stage.roll.moveCursor(recorded, true);
+    stage.score.follow(entry, tick);
+    dock.move();
     if (player.playing || recorded !== null) run();
   }
   return run;
@@ -129,14 +101,19 @@ async function start() {
   const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
   window.musicgen = { app, desk, player, store, server, rolls };
 
-  watchDesk(desk, parts);
+  let asked = null;
+  app.changed = () => (asked ??= requestAnimationFrame(() => ((asked = null), parts.show())));
   // The player uses the mix of the piece it plays, not of the one on the stage.
-  const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
+  const adjust = () => player.adjust({ ...desk.settings, mix: desk.mixOf(player.entry) });
   adjust();
-  desk.watch((what) => what === "settings" && adjust());
-  desk.watch((what) => what === "step" && app.composer.readAhead());
+  desk.watch((what) => {
+    if (what === "settings") adjust();
+    if (what === "step") app.composer.readAhead();
+    if (what === "unsaved") app.fail(UNSAVED);
+    else app.changed();
+  });
   const run = cursors(app, parts);
-  player.watch((what) => (what === "load" && adjust(), parts.show(), run()));
+  player.watch((what) => (what === "load" && adjust(), app.changed(), run()));
 
   shortcuts(app);
   store.keep(desk);

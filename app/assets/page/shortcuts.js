@@ -1,7 +1,7 @@
-// Shortcuts of the whole page: Space plays, Ctrl+Z undoes, and files can be dropped anywhere.
+// Shortcuts of the whole page: Space plays, Ctrl+Z undoes, files can be dropped anywhere, and a disabled button says why.
 const FIELDS = "input, select, textarea, [contenteditable]";
-const PRESSED = "button, summary, a, [role=slider], [role=application]";
-const LEFT = "button, summary, a, [role=slider], [type=range], [type=checkbox]"; // need no keys after a click
+const PRESSED = "button, summary, a, [role=application]";
+const LEFT = "button, summary, a, [type=range], [type=checkbox]"; // need no keys after a click
 
 export function shortcuts(app) {
   // The element that a pointer has focused. Determined on focus, since :focus-visible matches once a key is pressed.
@@ -27,6 +27,13 @@ export function shortcuts(app) {
       app.toggle();
     }
   });
+  const explain = (event) => {
+    const button = event.target.closest?.("[aria-disabled=true]");
+    if (!button) return;
+    event.stopPropagation();
+    app.say(button.title);
+  };
+  addEventListener("click", explain, { capture: true });
   const withFile = (event) => event.dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => withFile(event) && event.preventDefault());
   addEventListener("drop", (event) => {

@@ -1,13 +1,7 @@
 // The titles of pieces, and the facts that tell them apart: bars or parts written, model, seed, time.
 import { barsLabel, count } from "../widgets/parts.js";
 
-const TAKE = /^(?:(.*), )?((?:take|variation) [\d.]+)$/is; // "variation": in projects of earlier versions
-
-// "My song, take 2.1" → { song: "My song", variation: "take 2.1" }.
-export function splitTitle(title) {
-  const [, song, variation] = TAKE.exec(title) ?? [];
-  return song === undefined ? { song: title, variation: "" } : { song, variation };
-}
+const TAKE = /(^|, )(take|variation) [\d.]+$/i; // "variation": in projects of earlier versions
 
 // The title of a take; numbers count from 0.
 export function titleOf(parent, number) {

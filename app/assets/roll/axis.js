@@ -7,7 +7,6 @@ export class Axis {
     this.zoom = null; // pixels per beat; null fits the piece
     this.left = 0;
     this.rolls = new Set();
-    this.touched = false; // the user has scrolled or zoomed
     this.held = false; // the user is dragging
   }
 
@@ -28,19 +27,12 @@ export class Axis {
     for (const roll of this.rolls) roll.view.scrollLeft = this.left;
   }
 
-  reset() {
-    this.zoom = null;
-    this.touched = false;
-    this.to(0);
-  }
-
   // Zoom by a factor around the middle of the view; null fits the piece.
   scale(factor, roll) {
     const before = roll.beatWidth,
       middle = (roll.view.scrollLeft + roll.inner / 2) / before;
     this.zoom =
       factor === null ? null : Math.min(MOST, Math.max(Math.min(LEAST, before), before * factor));
-    this.touched = factor !== null;
     for (const one of this.rolls) one.layout();
     this.to(middle * roll.beatWidth - roll.inner / 2);
   }

@@ -1,12 +1,19 @@
 // Paints the visible part of a piano roll on its canvas, so that the length of the piece does not matter.
 import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
-import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
 
 const FLAG = 18,
   RULER = 20,
   CHORDS = 18;
+const NAME = 13; // height of the name of a track
+export const GUTTER = 64; // pixels of width of the left edge, with keys and names
+const BLACK = new Set([1, 3, 6, 8, 10]);
+const SIDE = 4,
+  STEP = 11; // pixels; STEP is the least distance between names
+const small = (family) => `10px ${family}`,
+  strong = (family) => `600 11px ${family}`;
+
 const GAP = 4,
   LABEL = 16;
 const NAMES = [
@@ -223,6 +230,44 @@ function paintFlag({ roll, pen, ink, x, gutter, top, height }) {
   pen.fill();
   pen.fillStyle = ink.ground;
   pen.fillText("new", at + 5, LABEL / 2 + 0.5);
+}
+
+// The left edge: black keys, names of octaves, drums and tracks.
+function paintGutter({ pen, ink, roll, gutter, height }) {
+  pen.fillStyle = ink.ground;
+  pen.fillRect(0, 0, gutter - 1, height);
+  pen.fillStyle = ink["line-strong"];
+  pen.fillRect(gutter - 1, 0, 1, height);
+  for (const lane of roll.laid) {
+    const y = (row) => lane.top + (row + 0.5) * lane.step,
+      least = roll.laid.length > 1 ? lane.top - NAME / 2 + 2 + STEP : 0; // below the name of the track
+    let most = lane.bottom;
+    pen.font = small(pen.font.split("px ")[1]);
+    for (let row = lane.rows - 1; row >= 0; row--) {
+      const pitch = lane.at(row);
+      pen.fillStyle = ink["line-strong"];
+      if (!lane.drum && BLACK.has(pitch % 12))
+        pen.fillRect(gutter - 9, y(row) - lane.step / 2 + 0.5, 8, Math.max(1, lane.step - 1));
+      const isNamed = lane.drum || pitch % 12 === 0;
+      if (!isNamed || y(row) < least || y(row) > most) continue;
+      pen.fillStyle = ink.faint;
+      pen.fillText(lane.drum ? lane.label(pitch) : `C${pitch / 12 - 1}`, SIDE, y(row));
+      most = y(row) - STEP;
+    }
+  }
+}
+
+// Paint the names of tracks, cut if too long, above their lanes, where no line crosses them.
+function paintNames({ pen, ink, roll, gutter }) {
+  if (roll.laid.length < 2) return;
+  pen.font = strong(pen.font.split("px ")[1]);
+  pen.fillStyle = ink.ink;
+  for (const lane of roll.laid) {
+    let { name } = lane;
+    while (name.length > 1 && pen.measureText(name).width > gutter - 2 * SIDE)
+      name = `${name.replace(/…$/, "").slice(0, -1)}…`;
+    pen.fillText(name, SIDE, lane.top - NAME / 2);
+  }
 }
 
 export function paint(roll) {

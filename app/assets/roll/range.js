@@ -1,10 +1,43 @@
-// Dispatches presses on a roll: editing notes, editing the plan, or selecting bars, by touch only on the ruler. A press
-// without a drag seeks.
-import { barAt, barCount } from "../music/piece.js";
-import { onDrag } from "./drag.js";
+// Dispatches presses on a roll: moving the end of the prompt, editing notes, editing the plan, or selecting bars, by touch
+// only on the ruler. A press without a drag seeks.
+import { barAt, barCount, lineNear } from "../music/piece.js";
 import { bending } from "./plan.js";
 
 const SLOP = 6; // pixels that a pointer may move without dragging
+
+// A drag, during which playback does not scroll the view. `begin` is given a press and returns the handlers of the drag, {move(event), end(event)}, or nothing to ignore it.
+function onDrag(roll, element, begin) {
+  let acts = null;
+
+  function end(event) {
+    acts?.end?.(event);
+    acts = null;
+    roll.axis.held = false;
+  }
+
+  element.addEventListener("pointerdown", (event) => {
+    acts = roll.piece && !event.button ? begin(event) : null;
+    if (acts) element.setPointerCapture(event.pointerId);
+  });
+  element.addEventListener("pointermove", (event) => {
+    if (!acts) return;
+    roll.axis.held = true;
+    acts.move(event);
+  });
+  element.addEventListener("pointerup", end);
+  element.addEventListener("pointercancel", end);
+}
+
+// Drags the line at the end of the prompt; a slider of the settings does the same by keys.
+export function dragPrompt(roll) {
+  const pick = (event) => {
+    const bars = Math.max(1, lineNear(roll.piece, roll.tickAt(event)));
+    if (bars === roll.bars) return;
+    roll.choose(bars);
+    roll.acts.choose?.(bars);
+  };
+  onDrag(roll, roll.line, () => ({ move: pick }));
+}
 
 export function dragRange(roll) {
   const { canvas } = roll;

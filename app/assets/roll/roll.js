@@ -3,28 +3,25 @@
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
-import { GUTTER } from "./gutter.js";
-import { paint, placeLanes, topOf } from "./paint.js";
+import { GUTTER, paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
-import { dragPrompt } from "./prompt.js";
-import { dragRange } from "./range.js";
+import { dragPrompt, dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
 
 export class Roll {
   // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
-  constructor(parent, { label, height, axis = new Axis(), acts = {}, prompt = false }) {
+  constructor({ label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
     this.view.className = "mg-roll";
     this.view.innerHTML =
       '<div class="mg-wide"><canvas></canvas><div class="mg-range" hidden></div><div class="mg-cursor" hidden></div>' +
-      '<div class="mg-end" role="slider" tabindex="0" aria-label="Bars of the prompt" hidden><span></span></div></div>';
+      '<div class="mg-end" aria-hidden="true" hidden><span></span></div></div>';
     this.wide = this.view.firstChild;
     [this.canvas, this.band, this.cursor, this.line] = this.wide.children;
     this.canvas.tabIndex = 0;
     this.canvas.role = "application";
     this.canvas.ariaRoleDescription = "piano roll";
-    parent.append(this.view);
     this.piece = this.region = this.range = null;
     this.plan = null; // the plan to show: {curve, goals, lines, next, isOpen(bar)}
     this.high = height;
@@ -39,8 +36,6 @@ export class Roll {
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.recolour = () => this.draw();
     this.scheme.addEventListener("change", this.recolour);
-    for (const hand of ["pointerdown", "wheel"])
-      this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     dragRange(this);
@@ -66,10 +61,9 @@ export class Roll {
     this.lanes = lanes ?? lanesOf([piece]);
     this.seen = seen;
     if (bars !== null) this.bars = bars;
-    const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
     const words = [
-      `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}.`,
+      `${this.label}: ${noteCount(piece)} notes in ${barCount(piece)} bars.`,
       form && `Form: ${form}.`,
       "Space plays, the left and right arrows move by bars or select bars with Shift.",
     ];
@@ -174,17 +168,6 @@ export class Roll {
     return true;
   }
 
-  // Scroll to keep a tick visible, unless the user has moved the view.
-  reveal(tick) {
-    const to = this.x(tick) - this.gutter - this.inner * 0.8;
-    if (!this.axis.touched && to > this.axis.left) this.axis.to(to);
-  }
-
-  // Scroll to a tick with some of the music before it, unless the user has moved the view.
-  settle(tick) {
-    if (!this.axis.touched) this.axis.to(this.x(tick) - this.gutter - this.inner * 0.12);
-  }
-
   scale(factor) {
     this.axis.scale(factor, this);
   }
@@ -219,10 +202,7 @@ export class Roll {
     end.style.bottom = `${laneOf(this)}px`; // above the plan, which is edited by drags
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)),
-      most = barCount(piece);
-    Object.assign(end, { ariaValueMin: 1, ariaValueMax: most, ariaValueNow: bars });
-    end.ariaValueText = `the first ${bars} of ${most} bars`;
-    const sign = end.firstChild,
+      sign = end.firstChild,
       x = this.x(piece.lines[bars]);
     sign.textContent = `after bar ${bars}`;
     const last = x + sign.offsetWidth > this.wide.clientWidth;

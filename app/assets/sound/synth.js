@@ -60,12 +60,12 @@ export class Synth {
     if (this.context?.state === "suspended") return this.context.resume();
   }
 
-  now = () => this.context?.currentTime ?? 0;
+  now = () => (this.loaded ? this.context.currentTime : performance.now() / 1000);
   on(channel, pitch, velocity, time) {
-    this.synth.noteOn(channel, pitch, velocity, { time: time - this.lag });
+    if (this.loaded) this.synth.noteOn(channel, pitch, velocity, { time: time - this.lag });
   }
   off(channel, pitch, time) {
-    this.synth.noteOff(channel, pitch, { time: time - this.lag });
+    if (this.loaded) this.synth.noteOff(channel, pitch, { time: time - this.lag });
   }
   click(pitch, velocity, time) {
     this.on(15, pitch, velocity, time);

@@ -70,9 +70,8 @@ export function withLate(take, asked, whole) {
 }
 
 export class Trade {
-  // `say` is called with a message on the turn, `changed` when trading starts or stops.
-  constructor(app, recorder, { say, changed }) {
-    Object.assign(this, { app, recorder, say, changed, turn: null });
+  constructor(app, recorder) {
+    Object.assign(this, { app, recorder, turn: null, say: (words) => app.say(words) });
     this.delays = []; // seconds from the bar line to each answer
   }
 
@@ -90,7 +89,6 @@ export class Trade {
       recorder.useKeys(!recorder.devices.length);
     }
     if (!this.on) return undefined;
-    this.changed();
     if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
     player.pause();
     player.start();
@@ -124,7 +122,6 @@ export class Trade {
     }
     if (app.player.entry?.id === UNDER) app.follow();
     this.say(words);
-    this.changed();
   }
 
   // The take of the last request.
@@ -219,18 +216,18 @@ export class Trade {
   #awaitEnd(id) {
     const { app } = this;
     const { player, desk } = app;
-    const { transport, synth } = player;
+    const { synth } = player;
     const now = () => desk.entries.get(id);
     let begun = false;
     const isOver = () => {
       const take = now();
-      const anchor = transport.anchors.at(-1);
+      const anchor = player.anchors.at(-1);
       if (!take || player.entry?.id !== id) return true; // another piece was opened
-      if (transport.waiting || !(begun || transport.playing)) return false;
+      if (player.waiting || !(begun || player.playing)) return false;
       const offset = clock() - synth.now();
       if (!begun) this.delays.push(anchor.time + offset - this.line);
       begun = true;
-      const left = transport.clock.seconds(take.piece.lines[take.region.stop]) - anchor.seconds;
+      const left = player.clock.seconds(take.piece.lines[take.region.stop]) - anchor.seconds;
       this.end = anchor.time + left / anchor.tempo + offset;
       return take.state !== "running" && clock() >= this.end - EARLY;
     };

@@ -1,5 +1,6 @@
 // Schedules the notes of a piece that may still be growing. It does not depend on audio: `out` receives the events for a
 // synthesizer, and `now` returns the time of its clock.
+import { Watched } from "../desk/watched.js";
 import { Clock } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
 import { WIDTH, endTick, firstFrom } from "../music/piece.js";
@@ -16,9 +17,10 @@ export const noMix = (track) => ({
   program: track?.program ?? 0,
 });
 
-export class Transport {
-  constructor({ now, out, changed = () => {} }) {
-    Object.assign(this, { now, out, changed });
+export class Transport extends Watched {
+  constructor({ now, out }) {
+    super();
+    Object.assign(this, { now, out });
     this.playing = this.waiting = false;
     this.tempo = 1;
     this.transpose = 0;
@@ -104,7 +106,7 @@ export class Transport {
       this.at = this.loop ? this.loop[0] : 0;
     this.playing = true;
     this.#restart(this.at);
-    this.changed("play");
+    this.tell("play");
   }
 
   pause() {
@@ -112,13 +114,13 @@ export class Transport {
     this.at = this.tick;
     this.playing = this.waiting = false;
     this.#silence();
-    this.changed("pause");
+    this.tell("pause");
   }
 
   seek(tick) {
     this.at = Math.max(0, Math.min(tick, this.piece?.lines.at(-1) ?? 0));
     if (this.playing) this.#restart(this.at);
-    this.changed("seek");
+    this.tell("seek");
   }
 
   #restart(tick) {
@@ -151,7 +153,7 @@ export class Transport {
     const outside = (tick) => tick < loop[0] || tick >= loop[1];
     if (this.playing && loop && (outside(this.tick) || outside(this.sent))) this.#restart(loop[0]);
     else if (loop && !this.playing) this.at = loop[0];
-    this.changed("loop");
+    this.tell("loop");
   }
 
   // Set mute, solo, volume and instrument of each track, with immediate effect.
@@ -209,7 +211,7 @@ export class Transport {
     this.#silence();
     this.anchors = [this.#anchor(this.now(), this.frontier)];
     this.waiting = true;
-    this.changed("waiting");
+    this.tell("waiting");
   }
 
   #finish() {
@@ -219,7 +221,7 @@ export class Transport {
     this.playing = false;
     this.#silence();
     this.at = 0;
-    this.changed("ended");
+    this.tell("ended");
   }
 
   #send(from, to, anchor) {

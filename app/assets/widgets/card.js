@@ -1,35 +1,31 @@
-// The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save, errors.
-import { mixOf } from "../desk/mix.js";
+// The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save.
+import { Clock, clockTime } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
+import { endTick } from "../music/piece.js";
 import { Roll } from "../roll/roll.js";
-import { alarm, icon, make, rename } from "./parts.js";
-import { playButton } from "./play_button.js";
+import { mark } from "./icons.js";
+import { action, icon, make, rename } from "./parts.js";
 import { rangeBar } from "./range_bar.js";
 import { saveMenu } from "./save_menu.js";
 
 export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a single take
 
-// The parts of a card. `show` takes an entry and how its roll shows it; `acts` are additional actions of the roll.
-export function cardParts(app, entryOf, { acts = {}, ...options }) {
+// The parts of a card. `show` takes an entry and how its roll shows it.
+export function cardParts(app, entryOf, options) {
   const { desk, player } = app;
-  const rolls = make("div");
-  const roll = new Roll(rolls, {
-    ...options,
-    acts: {
-      seek: (tick) => (player.load(entryOf()), player.seek(tick)),
-      play: () => app.play(entryOf()),
-      step: (by) => app.stepBars(entryOf(), by),
-      range: (range) => bar.show(range),
-      bar: () => app.barOf(entryOf()),
-      ...acts,
-    },
-  });
-  roll.muted = (track) => !isHeard(mixOf(desk, desk.current), track);
+  const acts = {
+    seek: (tick) => (player.load(entryOf()), player.seek(tick)),
+    play: () => app.play(entryOf()),
+    step: (by) => app.stepBars(entryOf(), by),
+    range: (range) => bar.show(range),
+    bar: () => app.barOf(entryOf()),
+  };
+  const roll = new Roll({ ...options, acts });
+  roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
   const bar = rangeBar(app, roll, entryOf),
     play = playButton(app, entryOf),
     star = starButton(desk, () => entryOf().id),
-    said = alarm(),
-    menu = saveMenu(app, entryOf, said.say);
+    menu = saveMenu(app, entryOf);
   function show(entry, shown) {
     roll.loop = player.loopOf(entry);
     roll.show(entry, shown);
@@ -38,7 +34,41 @@ export function cardParts(app, entryOf, { acts = {}, ...options }) {
     play.show();
   }
   const facts = make("span", "mg-facts");
-  return { facts, said, star, rolls, roll, bar, play, menu, show };
+  return { facts, star, roll, bar, play, menu, show };
+}
+
+// Show on a button whether a piece plays or waits for notes, and what a click does.
+export function showPlay(button, { player }, entry, [play, pause]) {
+  const on = player.playing && player.entry?.id === entry?.id,
+    sign = on ? (player.waiting ? "wait" : "pause") : "play";
+  button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
+  if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
+  button.dataset.sign = sign;
+  rename(button, on ? pause : play);
+}
+
+// The play button with the time; only one piece plays at a time.
+function playButton(app, entryOf) {
+  const button = action("", () => app.play(entryOf()), "mg-play"),
+    time = make("span", "mg-time"),
+    box = make("div", "mg-player", [button, time]);
+  let length = 0,
+    of = null,
+    shown = "";
+  function show() {
+    const entry = entryOf(),
+      { player } = app,
+      own = entry && player.entry?.id === entry.id;
+    showPlay(button, app, entry, ["Play", "Pause"]);
+    if (entry && of !== entry.piece) {
+      of = entry.piece;
+      length = new Clock(of).seconds(endTick(of));
+    }
+    const tempo = app.desk.settings.tempo,
+      text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
+    if (text !== shown) time.textContent = shown = text;
+  }
+  return Object.assign(box, { show });
 }
 
 function starButton(desk, idOf) {

@@ -1,16 +1,24 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
-import { mixOf, remix } from "../desk/mix.js";
 import { silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
-import { able, action, fold, isAble, make, options, rename } from "./parts.js";
-import { INSTRUMENTS } from "./instruments.js";
+import { able, action, fold, make, options, rename } from "./parts.js";
+
+// The names of the General MIDI programs, from 0.
+const NAMES = `Piano|Bright piano|Electric grand|Honky-tonk|Electric piano 1|Electric piano 2|Harpsichord|Clavinet|Celesta|Glockenspiel|Music box|Vibraphone|Marimba|Xylophone|Tubular bells|Dulcimer|
+Drawbar organ|Percussive organ|Rock organ|Church organ|Reed organ|Accordion|Harmonica|Tango accordion|Nylon guitar|Steel guitar|Jazz guitar|Clean guitar|Muted guitar|Overdriven guitar|Distortion guitar|Guitar harmonics|
+Acoustic bass|Finger bass|Pick bass|Fretless bass|Slap bass 1|Slap bass 2|Synth bass 1|Synth bass 2|Violin|Viola|Cello|Contrabass|Tremolo strings|Pizzicato strings|Harp|Timpani|
+Strings 1|Strings 2|Synth strings 1|Synth strings 2|Choir aahs|Voice oohs|Synth voice|Orchestra hit|Trumpet|Trombone|Tuba|Muted trumpet|French horn|Brass section|Synth brass 1|Synth brass 2|
+Soprano sax|Alto sax|Tenor sax|Baritone sax|Oboe|English horn|Bassoon|Clarinet|Piccolo|Flute|Recorder|Pan flute|Blown bottle|Shakuhachi|Whistle|Ocarina|
+Square lead|Saw lead|Calliope lead|Chiff lead|Charang lead|Voice lead|Fifths lead|Bass and lead|New age pad|Warm pad|Polysynth pad|Choir pad|Bowed pad|Metallic pad|Halo pad|Sweep pad|
+Rain|Soundtrack|Crystal|Atmosphere|Brightness|Goblins|Echoes|Sci-fi|Sitar|Banjo|Shamisen|Koto|Kalimba|Bagpipe|Fiddle|Shanai|
+Tinkle bell|Agogo|Steel drums|Woodblock|Taiko|Melodic tom|Synth drum|Reverse cymbal|Fret noise|Breath noise|Seashore|Bird tweet|Telephone|Helicopter|Applause|Gunshot`;
+const INSTRUMENTS = NAMES.replaceAll("\n", "").split("|");
 
 export function mixer(app) {
   // Silent tracks are named on the closed fold, too, so that nobody wonders why nothing sounds.
   const silent = make("span", "mg-silent-tracks"),
     list = make("div", "mg-tracks"),
-    why = make("p", "mg-why"),
-    box = fold([make("span", "", "Tracks"), silent], "mg-mixer", [list, why]);
+    box = fold([make("span", "", "Tracks"), silent], "mg-mixer", [list]);
   const { desk } = app;
   let shown = "";
 
@@ -22,23 +30,21 @@ export function mixer(app) {
     if (key !== shown) {
       shown = key;
       const { tracks } = entry.piece;
-      list.replaceChildren(...tracks.map((track, index) => trackLine(app, track, index, why)));
+      list.replaceChildren(...tracks.map((track, index) => trackLine(app, track, index)));
     }
     for (const line of list.children) line.show();
-    silent.textContent = silentOf(entry.piece, mixOf(desk, entry));
-    why.textContent = "";
+    silent.textContent = silentOf(entry.piece, desk.mixOf(entry));
   }
   return Object.assign(box, { show });
 }
 
-// The controls of a track; `why` shows why its part cannot be written.
-function trackLine(app, track, index, why) {
+function trackLine(app, track, index) {
   const { desk } = app;
-  const mixOn = () => ({ ...noMix(track), ...mixOf(desk, desk.current)[index] });
-  const change = (more) => remix(desk, desk.current, index, more);
+  const mixOn = () => ({ ...noMix(track), ...desk.mixOf(desk.current)[index] });
+  const change = (more) => desk.remix(desk.current, index, more);
 
   function toggle(name, letter, words) {
-    const button = action(letter, () => change({ [name]: !mixOn()[name] }), `mg-toggle mg-${name}`);
+    const button = action(letter, () => change({ [name]: !mixOn()[name] }), "mg-icon");
     rename(button, `${words} ${track.name}`);
     return button;
   }
@@ -57,10 +63,7 @@ function trackLine(app, track, index, why) {
   volume.addEventListener("input", () => change({ volume: Number(volume.value) }));
   const kind = instrumentChoice(track);
   kind.addEventListener("change", () => change({ program: Number(kind.value) }));
-  const begin = () => {
-    why.textContent = isAble(write) ? "" : write.title;
-    if (isAble(write)) app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
-  };
+  const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
   const write = action("Write a new part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
   name.style.borderColor = `var(--mg-given-${index % 3})`;

@@ -35,15 +35,13 @@ export function marked(sign, name, act, className = "mg-chip") {
 
 export const rename = (button, name) => (button.ariaLabel = button.title = name);
 
-// Disable a button if one of the reasons is not false, and give it as the tooltip. It stays reachable by keyboard and
-// screen reader.
+// Disable a button if one of the reasons is not false, and give it as the tooltip, which a press says (shortcuts.js). The
+// button stays reachable by keyboard and screen reader.
 export function able(button, name, ...reasons) {
   const why = reasons.find((one) => one !== false);
   button.ariaDisabled = why !== undefined;
   button.title = why ?? name;
 }
-
-export const isAble = (button) => button.ariaDisabled !== "true";
 
 // Before `box` is removed, pass its focus on; scroll to the new place for keyboard users only.
 export function passFocus(box, to) {
@@ -86,6 +84,14 @@ export function slider(id, label, min, max, act, { step = 1, inWords = null, inf
 export const field = (id, label, input) =>
   make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
 
+// A field for text or a number, which does not overwrite what is being typed.
+export function typed(id, label, more, act) {
+  const input = make("input", "mg-text", "", { id: `${id}-input`, ...more });
+  input.addEventListener("change", () => act(input.value));
+  const show = (value) => document.activeElement !== input && (input.value = value);
+  return Object.assign(field(id, label, input), { show });
+}
+
 // The options of a select, from pairs [value, text].
 export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
 
@@ -104,16 +110,23 @@ export function check(id, label, act) {
   return Object.assign(make("label", "mg-check", [input, label], { id }), { show });
 }
 
+// A popover: closes on Escape, on a click elsewhere or on an item, and when it loses the focus.
+export function menu(name, items = [], className = "mg-menu") {
+  const list = make("div", "mg-menu-list", items, { popover: "auto" });
+  const button = make("button", "mg-chip", name, { type: "button", popoverTargetElement: list });
+  const box = make("span", className, [button, list]);
+  list.addEventListener("click", ({ target }) => target.matches(".mg-item") && list.hidePopover());
+  list.addEventListener("focusout", ({ relatedTarget: to }) => {
+    if (to && !box.contains(to)) list.hidePopover();
+  });
+  return Object.assign(box, { list });
+}
+
 // A hidden file input that opens a file.
 export function filePicker(app, accept, more) {
   const picker = make("input", "mg-file", "", { type: "file", accept, ...more });
   picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
   return picker;
-}
-
-export function alarm() {
-  const box = make("p", "mg-alarm", "", { hidden: true, role: "alert" });
-  return Object.assign(box, { say: (text) => ((box.textContent = text), (box.hidden = !text)) });
 }
 
 // Save bytes or text as a file.

@@ -42,7 +42,7 @@ export function planAsked(app, { kind = "continue", first, last }) {
 }
 
 // The button that shows the plan, and the row of its curves under the roll.
-export function planView(app, roll, tell) {
+export function planView(app, roll) {
   const { desk } = app;
   const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
   const hint = make("span", "mg-said");
@@ -55,7 +55,7 @@ export function planView(app, roll, tell) {
     const added = bars.map((bar) => [bar, { ...goals[bar], [curve]: value }]);
     desk.bend({ ...goals, ...Object.fromEntries(added) });
     const last = bars.at(-1) + 1;
-    tell(`Bar ${last}: ${valueLabel(curve, value)}.`);
+    app.say(`Bar ${last}: ${valueLabel(curve, value)}.`);
   }
 
   // Keys raise or lower all bars to be written together: the selected ones, or those after the prompt.

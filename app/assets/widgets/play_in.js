@@ -4,32 +4,25 @@ import { Recorder } from "../sound/recorder.js";
 import { Trade } from "../sound/trade.js";
 import { action, choice, fold, make } from "./parts.js";
 
+const KEYS = "A W S E D F T G Y H U J K play notes from C up; Z and X shift down and up an octave.";
+
 export function playIn(app) {
-  const said = make("p", "mg-why", "", { role: "status" });
+  const say = (text) => app.say(text);
   const recorder = (app.recorder = new Recorder(app.player, {
     changed: () => app.player.tell("recording"),
-    failed: (text) => (said.textContent = text),
+    failed: say,
   }));
   const part = partChoice(recorder);
   const midi = action("MIDI keyboard", async () => {
     midi.ariaPressed = await recorder.useMidi();
-    if (recorder.devices.length) said.textContent = `Connected: ${recorder.devices.join(", ")}.`;
+    if (recorder.devices.length) say(`Connected: ${recorder.devices.join(", ")}.`);
   });
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);
-    said.textContent = recorder.keys
-      ? "A W S E D F T G Y H U J K play notes from C up; Z and X shift down and up an octave."
-      : "";
-    show();
+    say(recorder.keys ? KEYS : "");
   });
   const record = action("● Record", () => (recorder.on ? finish() : begin()));
-  const trade = tradeButtons(app, recorder, {
-    say: (text) => {
-      said.textContent = text;
-      said.scrollIntoView({ block: "nearest" }); // the player may cover it on a phone
-    },
-    changed: () => show(),
-  });
+  const trade = tradeButtons(app, recorder);
   const row = make("div", "mg-row", [part, midi, keys, record, trade.pair]);
 
   let onto = null; // the id of the piece that is recorded to
@@ -39,16 +32,14 @@ export function playIn(app) {
     app.player.pause();
     onto = entry.id;
     recorder.start(entry.piece, app.desk.settings.tempo);
-    said.textContent = "One bar of count-in, then play; press Done to finish.";
-    show();
+    say("One bar of count-in, then play; press Done to finish.");
   }
 
   function finish() {
     const piece = recorder.stop();
-    said.textContent = piece ? "" : "Nothing was played.";
-    if (piece && onto !== app.desk.open.current) app.recall(onto); // another piece was opened meanwhile
-    if (piece) app.edit(piece, "recording", { chosen: barCount(piece) }); // the prompt is the whole piece
-    show();
+    if (!piece) return say("Nothing was played.");
+    if (onto !== app.desk.open.current) app.recall(onto); // another piece was opened meanwhile
+    app.edit(piece, "recording", { chosen: barCount(piece) }); // the prompt is the whole piece
   }
 
   function show() {
@@ -61,7 +52,7 @@ export function playIn(app) {
     keys.ariaPressed = recorder.keys;
     part.offer(entry?.piece.tracks ?? []);
   }
-  return Object.assign(fold("Record", "mg-play-in", [row, said]), { show });
+  return Object.assign(fold("Record", "mg-play-in", [row]), { show });
 }
 
 // The choice of the part to record to; it does not change during a recording.
@@ -82,9 +73,8 @@ function partChoice(recorder) {
 }
 
 // Trading bars with the model: the length of a turn, and the button that starts and stops it.
-function tradeButtons(app, recorder, acts) {
-  const trade = new Trade(app, recorder, acts);
-  app.trade = trade;
+function tradeButtons(app, recorder) {
+  const trade = (app.trade = new Trade(app, recorder));
   const sizes = [2, 4, 8].map((number) => [number, `${number} bars`]),
     bars = choice("mg-trade", "Bars to trade", sizes, () => {});
   bars.show(4);

@@ -1,11 +1,9 @@
 // Saving a piece: as MIDI (whole, one track, the new bars), as a score or as audio. If
 // playback differs from what is written, as by a transposition or a muted track, both versions are offered.
-import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
 import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
-import { menu } from "./menu.js";
-import { action, download, fileName, make } from "./parts.js";
+import { action, download, fileName, make, menu } from "./parts.js";
 
 const MIDI = "audio/midi",
   WAV = "audio/wav",
@@ -22,7 +20,7 @@ export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray
 const LOST = "Written from the notes only, without the other contents of the file you opened.";
 
 const settingOf = ({ desk }, entry) => ({
-  mix: mixOf(desk, entry),
+  mix: desk.mixOf(entry),
   tempo: desk.settings.tempo,
   transpose: desk.settings.transpose,
 });
@@ -77,16 +75,16 @@ function savesOf(app, entry) {
   ].filter(Boolean);
 }
 
-export function saveMenu(app, entryOf, failed) {
+export function saveMenu(app, entryOf) {
   const box = menu("Save");
   async function save(button, ending, kind, make) {
     const entry = entryOf();
-    failed("");
+    app.say("");
     button.disabled = true;
     try {
       download(await make(entry), `${fileName(entry.title)}${ending}`, kind);
     } catch (error) {
-      failed(error.message);
+      app.fail(error.message);
     }
     button.disabled = false;
   }

@@ -11,6 +11,7 @@ const MARGIN = 20; // pixels above a bar that is scrolled to
 const SIZES = { wide: 0.85, small: 0.6 };
 const SMALL = 640; // pixels of width
 const PAUSE = 150; // milliseconds from a change of width to a new layout
+const SIMPLIFIED = "Rhythms are simplified for reading, but not in a saved score.";
 const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
@@ -19,9 +20,6 @@ const OPTIONS = {
   disableCursor: true, // this class marks the bars itself
   autoGenerateMultipleRestMeasuresFromRestMeasures: false, // keep one bar of the score per bar of the piece
 };
-
-// Wait for a repaint, so that a message is visible: engraving two hundred bars blocks the page for over a second.
-const painted = () => new Promise((seen) => requestAnimationFrame(() => setTimeout(seen)));
 
 async function written(app, entry) {
   return (await app.server.made(entry, "score")).text();
@@ -52,8 +50,6 @@ export class ScoreView {
     this.engraver = null;
     this.asked = null; // the entry whose score is loading or shown
     this.isOwn = false;
-    this.words = ""; // the note above the score
-    this.soon = null; // the promise of a pending drawing
     this.marked = null; // the number of the marked bar
     this.status = make("p", "mg-why", "", { role: "status" });
     this.drawn = make("div", "", "", { role: "img" });
@@ -63,7 +59,12 @@ export class ScoreView {
     this.box = make("div", "mg-score", [this.status, this.sheet], named);
     this.toggle = marked("score", "Score", () => ((this.on = !this.on), changed()));
     this.sheet.addEventListener("click", (event) => this.#seek(event));
-    this.#watchWidth();
+    let timer = null;
+    const sized = new ResizeObserver(() => {
+      clearTimeout(timer);
+      timer = setTimeout(() => this.sheet.clientWidth !== this.width && this.#draw(), PAUSE);
+    });
+    sized.observe(this.sheet);
   }
 
   // The take that plays, or the piece.
@@ -94,18 +95,14 @@ export class ScoreView {
       ]);
       if (this.asked !== entry) return;
       this.engraver ??= new OpenSheetMusicDisplay(drawn, OPTIONS);
-      await painted();
       await this.engraver.load(score);
       if (this.asked !== entry) return;
       this.isOwn = isOwn;
-      const { desk } = this.app;
-      const words = entry === desk.current ? [] : [`${entry.title}.`];
-      if (!isOwn) words.push("Rhythms are simplified for reading, but not in a saved score.");
-      this.words = words.join(" ");
       drawn.hidden = false;
-      await this.#drawSoon();
-      if (this.asked === entry)
-        drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
+      this.#draw();
+      const name = entry === this.app.desk.current ? "" : `${entry.title}. `;
+      status.textContent = isOwn ? name : name + SIMPLIFIED;
+      drawn.ariaLabel = `Score of ${entry.title}: ${count(this.#count, "bar")}`;
     } catch (error) {
       if (this.asked === entry) status.textContent = `The score cannot be shown: ${error.message}`;
     }
@@ -115,21 +112,11 @@ export class ScoreView {
     return this.engraver.Sheet.SourceMeasures.length;
   }
 
-  // Draw after the announcement has been painted.
-  #drawSoon() {
-    this.status.textContent = "Engraving…";
-    this.soon ??= painted().then(() => {
-      this.soon = null;
-      this.#draw();
-      if (!this.drawn.hidden) this.status.textContent = this.words;
-    });
-    return this.soon;
-  }
-
   #draw() {
     const { engraver, sheet, drawn } = this;
-    if (drawn.hidden || !sheet.clientWidth) return;
-    const isSmall = sheet.clientWidth < SMALL;
+    this.width = sheet.clientWidth;
+    if (drawn.hidden || !this.width) return;
+    const isSmall = this.width < SMALL;
     engraver.setOptions({ drawPartNames: !isSmall });
     engraver.zoom = this.zoom * (isSmall ? SIZES.small : SIZES.wide);
     engraver.render();
@@ -138,7 +125,7 @@ export class ScoreView {
 
   scale(factor) {
     this.zoom = factor === null ? 1 : Math.min(3, Math.max(0.4, this.zoom * factor));
-    if (!this.drawn.hidden) this.#drawSoon();
+    this.#draw();
   }
 
   // The box of a bar on the sheet: [left, top, width, height].
@@ -190,18 +177,5 @@ export class ScoreView {
     if (number < 0) return;
     this.app.player.load(this.asked);
     this.app.player.seek(this.asked.piece.lines[number]);
-  }
-
-  // Lay the score out again when the width changes.
-  #watchWidth() {
-    let timer = null;
-    let width = 0;
-    const sized = new ResizeObserver(() => {
-      if (this.sheet.clientWidth === width) return;
-      width = this.sheet.clientWidth;
-      clearTimeout(timer);
-      timer = setTimeout(() => !this.drawn.hidden && this.#drawSoon(), PAUSE);
-    });
-    sized.observe(this.sheet);
   }
 }

@@ -13,11 +13,10 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from app.web.process import keep_memory_flat
@@ -29,7 +28,6 @@ from musicgen.generation.request import Job, Order, Progress
 if TYPE_CHECKING:
     from musicgen.generation.engine import Engine
 
-LOOK_SECONDS = 0.05  # between checks for cancelled jobs
 MANY_ROWS = 4  # rows per process from which another process is worth its memory
 TOGETHER_ROWS = 4  # rows more than elsewhere from which loading the model there is worth it
 MOST_PROCESSES = 4
@@ -45,10 +43,15 @@ REPORT_SECONDS = 0.02  # between reports of new tokens
 class RemoteJob(Progress):
     """The progress of a request in a composing process."""
 
-    def __init__(self, task: Task, cancelled: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, task: Task, process: EngineProcess) -> None:
         super().__init__(task.order.request.variations)
-        self.task, self.cancelled = task, cancelled
-        self.cancel_sent = False
+        self.task, self._process, self._cancelled = task, process, False
+
+    def cancel(self) -> None:
+        """End the request at the next step."""
+        if not self._cancelled:
+            self._cancelled = True
+            self._process.send(self.task.number)
 
     def add(self, news: News) -> None:
         """Add a report."""
@@ -61,17 +64,19 @@ class RemoteJob(Progress):
 
 
 class EngineProcess:
-    """A composing process with its jobs."""
+    """A composing process with its jobs, and a thread that receives its reports."""
 
-    def __init__(self, share: int) -> None:
+    def __init__(self, share: int, lock: threading.RLock) -> None:
         """Start a process that may use 1/share of the memory."""
         self.jobs: dict[int, RemoteJob] = {}
-        self.ready = False
-        self.connection, theirs = CONTEXT.Pipe()
+        self.ready = self.ended = False
+        self._lock = lock
+        self._connection, theirs = CONTEXT.Pipe()
         self._process = CONTEXT.Process(target=compose, args=(theirs, share), daemon=True)
         with started_apart():
             self._process.start()
         theirs.close()
+        threading.Thread(target=self._listen, daemon=True).start()
 
     @property
     def rows(self) -> int:
@@ -83,40 +88,49 @@ class EngineProcess:
         """The models of its jobs."""
         return {job.task.model.given for job in self.jobs.values()}
 
-    def give(self, job: RemoteJob) -> None:
-        """Send a job and register it, unless sending fails."""
-        self.send(job.task)
-        self.jobs[job.task.number] = job
+    def give(self, task: Task) -> RemoteJob:
+        """Send a request, and register it unless sending fails."""
+        self.send(task)
+        job = self.jobs[task.number] = RemoteJob(task, self)
+        return job
 
     def send(self, message: Task | int) -> None:
-        """Send a request, or the number of one to cancel.
+        """Send a request, or the number of one to cancel; a process that has died loses it."""
+        with self._lock, suppress(OSError):
+            self._connection.send(message)
 
-        If the process has died the message is lost, which `receive` detects.
-        """
-        with suppress(OSError):
-            self.connection.send(message)
-
-    def receive(self) -> None:
-        """Receive its reports; an error of the pipe means that it has died."""
-        for news in self.connection.recv():
+    def receive(self, reports: list[News]) -> None:
+        """Add reports to their jobs."""
+        for news in reports:
             self.jobs[news.number].add(news)
             if news.ended:
                 del self.jobs[news.number]
         self.ready = True
 
+    def _listen(self) -> None:
+        """Receive reports until the process ends, and fail the jobs that are left."""
+        try:
+            while True:
+                reports = self._connection.recv()
+                with self._lock:
+                    self.receive(reports)
+        except (EOFError, OSError):
+            pass  # it has died
+        except Exception:
+            LOG.exception("a report of a composing process was not understood")
+        with self._lock:
+            self.end()
+            for job in self.jobs.values():
+                job.error = ValueError(LOST)
+                job.ended.set()
+            self.jobs = {}
+            self._connection.close()
+
     def end(self) -> None:
         """Kill it."""
+        self.ended = True
         self._process.kill()
         self._process.join()
-        self.connection.close()
-
-    def give_up(self) -> None:
-        """Kill it and fail its jobs."""
-        self.end()
-        for job in self.jobs.values():
-            job.error = ValueError(LOST)
-            job.ended.set()
-        self.jobs = {}
 
 
 class Composer:
@@ -126,12 +140,8 @@ class Composer:
         self._most = most or max(1, min(MOST_PROCESSES, processors()))
         self._numbers = count()
         self.processes: list[EngineProcess] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = False
-        self._wake, self._woken = (
-            CONTEXT.Pipe()
-        )  # interrupts the wait for reports when a process is added
-        threading.Thread(target=self._watch, daemon=True).start()
 
     def start(self) -> None:
         """Start the first process ahead of the first request."""
@@ -139,21 +149,13 @@ class Composer:
             self._process("")
 
     def take(
-        self,
-        model: Player,
-        wanted: Order,
-        cancelled: Callable[[], bool] = lambda: False,
-        *,
-        owner: str = "",
-        most_tokens: int | None = None,
+        self, model: Player, wanted: Order, *, owner: str = "", most_tokens: int | None = None
     ) -> RemoteJob:
         """Start a request to a model; the job's `ended` is set at its end."""
         number = next(self._numbers)
         task = Task(number=number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)
-        job = RemoteJob(task, cancelled)
         with self._lock:
-            self._process(model.given).give(job)
-        return job
+            return self._process(model.given).give(task)
 
     @property
     def requests(self) -> int:
@@ -165,9 +167,8 @@ class Composer:
         with self._lock:
             self._closed = True
             for process in self.processes:
+                process.jobs = {}
                 process.end()
-            self.processes = []
-            self._wake.send(None)
 
     def _process(self, model: str) -> EngineProcess:
         """Return the process with the fewest rows, with a bonus for one that runs the same model.
@@ -176,54 +177,15 @@ class Composer:
         """
         if self._closed:
             raise RuntimeError("the server is shutting down")
+        self.processes = [process for process in self.processes if not process.ended]
         if len(self.processes) < self._most and all(
             process.ready and process.rows >= MANY_ROWS for process in self.processes
         ):
-            self.processes.append(EngineProcess(self._most))
-            self._wake.send(None)
+            self.processes.append(EngineProcess(self._most, self._lock))
         ready = [process for process in self.processes if process.ready] or self.processes
         return min(
             ready, key=lambda process: process.rows - TOGETHER_ROWS * (model in process.models)
         )
-
-    def _watch(self) -> None:
-        """Receive reports and cancel jobs, in a thread."""
-        looked = 0.0
-        while not self._closed:
-            with self._lock:
-                processes = {process.connection: process for process in self.processes}
-            try:
-                ready = wait([self._woken, *processes], LOOK_SECONDS)
-            except OSError:  # a connection was closed meanwhile
-                continue
-            if self._woken in ready:
-                self._woken.recv()
-            for connection, process in processes.items():
-                if connection in ready:
-                    self._receive(process)
-            if time.monotonic() > looked + LOOK_SECONDS:
-                looked = time.monotonic()
-                for process in processes.values():
-                    self._cancel(process)
-
-    def _receive(self, process: EngineProcess) -> None:
-        with self._lock:
-            if process not in self.processes:
-                return
-            try:
-                process.receive()
-            except Exception as error:  # this thread must go on, since only it ends jobs
-                if not isinstance(error, EOFError | OSError):  # it has not died
-                    LOG.exception("a report of a composing process was not understood")
-                self.processes.remove(process)
-                process.give_up()
-
-    def _cancel(self, process: EngineProcess) -> None:
-        with self._lock:
-            for job in [*process.jobs.values()]:
-                if not job.cancel_sent and job.cancelled():
-                    job.cancel_sent = True
-                    process.send(job.task.number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,14 +219,13 @@ class Engines:
         self._share = share
         # By model name, the last used at the end. Idle engines keep the prompts that they read last.
         self._engines: OrderedDict[str, Engine] = OrderedDict()
-        self._busy: dict[str, None] = {}  # names of models, in the order of their turns
         self._at_work: dict[int, Job] = {}  # by number
         self._failed: list[News] = []
 
     @property
     def idle(self) -> bool:
         """Whether no request is running."""
-        return not self._busy
+        return all(engine.idle for engine in self._engines.values())
 
     def take(self, task: Task) -> None:
         """Add a request; if it fails, that is reported next."""
@@ -274,13 +235,12 @@ class Engines:
             self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
 
     def _take(self, task: Task) -> None:
-        engine, name, most = self._engine(task.model), task.model.given, task.most_tokens
+        engine, most = self._engine(task.model), task.most_tokens
 
         def is_long() -> bool:
             return most is not None and job.steps >= most
 
         job = Job(task.order, is_long, task.owner)
-        self._busy.setdefault(name)
         self._at_work[task.number] = job
         engine.add(job)
 
@@ -290,19 +250,16 @@ class Engines:
             self._at_work[number].cancelled = lambda: True
 
     def work(self) -> None:
-        """Let the next engine take a step."""
+        """Let each busy engine take a step."""
         from musicgen.generation.engine import one_thread
 
-        name = next(iter(self._busy))
-        engine = self._engines[name]
-        try:
-            with one_thread():
-                engine.work()
-        except Exception as error:  # of the model: fail all its requests
-            engine.fail(error)
-        del self._busy[name]
-        if not engine.idle:
-            self._busy[name] = None
+        for engine in self._engines.values():
+            if not engine.idle:
+                try:
+                    with one_thread():
+                        engine.work()
+                except Exception as error:  # of the model: fail all its requests
+                    engine.fail(error)
 
     def news(self) -> list[News]:
         """Return the reports since the last call."""
@@ -331,7 +288,7 @@ class Engines:
         if model.given not in self._engines:
             most_bytes = MOST_BYTES // self._share
             engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
-            idle = [name for name in self._engines if name not in self._busy]
+            idle = [name for name, one in self._engines.items() if one.idle]
             for name in idle[: max(0, len(self._engines) - KEPT + 1)]:
                 del self._engines[name]
             self._engines[model.given] = engine

@@ -87,38 +87,28 @@ def request_from(plain: Any) -> MusicRequest:
         raise ValueError(f"{last['loc'][0]}: {said[0].lower()}{said[1:]}") from None
     if asked.kind == "accompany" and not asked.parts:
         raise ValueError("parts must be a list of the parts to write")
-    idea = {name: value for name, value in asked.idea or () if value}
-    plan: dict[str, Any] = {"form": form} if (form := idea.pop("form", "")) else {}
-    plan.update((asked.plan or {}).items())
-    seed, sampling = _sampling_from(asked.sampling)
-    return MusicRequest(
-        kind=asked.kind,
-        model=asked.model,
-        title=asked.title[:LONGEST_TITLE],
-        prompt_bars=asked.prompt_bars,
-        rest=max(0, min(MOST_REST, asked.rest)),
-        first=asked.first,
-        last=asked.last,
-        parts=tuple(asked.parts),
-        idea=idea,
-        bars=asked.bars,
-        variations=asked.variations,
-        seed=seed,
-        sampling=sampling,
-        ends=asked.ends,
-        chords=read_chords(line) if (line := asked.chords.strip()) else None,
-        plan=plan or None,
-    )
-
-
-def _sampling_from(numbers: Mapping[str, float]) -> tuple[Any, Sampling]:
-    """Return the seed and the sampling; 0 for a whole number such as top-k means no limit."""
-    known = {
-        name: (numbers[name] or None) if control.step == 1 else float(numbers[name])
-        for name, control in CONTROLS.items()
-        if name in numbers
+    values = asked.model_dump() | {
+        "title": asked.title[:LONGEST_TITLE],
+        "rest": max(0, min(MOST_REST, asked.rest)),
+        "parts": tuple(asked.parts),
+        "idea": {name: value for name, value in asked.idea or () if value},
+        "chords": read_chords(line) if (line := asked.chords.strip()) else None,
     }
-    return numbers.get("seed", 0), replace(MUSICAL, **known)
+    form = values["idea"].pop("form", "")
+    plan = ({"form": form} if form else {}) | (asked.plan or {})
+    seed = asked.sampling.get("seed", 0)
+    values |= {"plan": plan or None, "seed": seed, "sampling": _sampling(asked)}
+    return MusicRequest(**values)
+
+
+def _sampling(asked: _Plain) -> Sampling:
+    """Return the sampling of a request; 0 for a whole number such as top-k means no limit."""
+    known = {
+        name: (number or None) if CONTROLS[name].step == 1 else float(number)
+        for name, number in asked.sampling.items()
+        if name in CONTROLS
+    }
+    return replace(MUSICAL, **known)
 
 
 # The options of the page that need an ability of the language, and what a model without it cannot do.

@@ -45,7 +45,7 @@ def go_on(page: Page, *, bars: int = 2, variations: int = 1) -> None:
 
 def await_end(page: Page) -> None:
     expect(page.locator(".mg-take .mg-further").first).to_be_visible(timeout=WAIT)
-    expect(page.locator("#mg-go")).to_be_visible(timeout=WAIT)
+    expect(page.locator("#mg-go")).not_to_have_text("Stop", timeout=WAIT)
 
 
 def new_notes(page: Page) -> int:
@@ -67,11 +67,23 @@ def send(page: Page, name: str, data: bytes) -> None:
     )
 
 
+def begin(page: Page, name: str) -> None:
+    """Choose something in the menu of what can be opened: an example, "grid" or "nothing"."""
+    page.locator(".mg-new-menu > button").click()
+    page.locator(f"[data-example={name}]").click()
+
+
+def playback(page: Page, name: str, number: int) -> None:
+    """Set tempo or transposition."""
+    page.locator(".mg-playback > button").click()
+    page.locator(f"#mg-{name} input").fill(str(number))
+    page.keyboard.press("Escape")
+
+
 def open_example(page: Page, name: str) -> None:
     """Open an example."""
-    chip = page.locator(f"[data-example={name}]")
-    chip.click()
-    expect(chip).to_have_attribute("aria-pressed", "true")
+    begin(page, name)
+    page.wait_for_function("(name) => musicgen.desk.current?.example === name", arg=name)
 
 
 def desk(page: Page) -> str:

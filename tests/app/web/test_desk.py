@@ -10,7 +10,17 @@ from playwright.sync_api import Browser, Error, Page, expect
 
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, WAIT, free_port, started
-from tests.app.web.hands import SHOWN, await_end, desk, go_on, open_example, saved, send
+from tests.app.web.hands import (
+    SHOWN,
+    await_end,
+    begin,
+    desk,
+    go_on,
+    open_example,
+    playback,
+    saved,
+    send,
+)
 
 # A newer desk has been stored; a read after the write waits until it is on the disk.
 KEPT = """(before) => musicgen.store.latest > before && new Promise((done) => {
@@ -30,7 +40,7 @@ def test_reload(page: Page):
     go_on(page, bars=2, variations=2)
     await_end(page)
     page.locator(".mg-take .mg-star").first.click()
-    page.locator("#mg-tempo input").fill("140")
+    playback(page, "tempo", 140)
     page.get_by_role("button", name="Undo").click()
     before = desk(page)
     saved(page)
@@ -53,7 +63,7 @@ def test_a_project_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     other = visit()
     open_example(other, "trio-jazz")
     send(other, "half.musicgen", data[:-100])
-    expect(other.locator(".mg-stage > [role=alert]")).to_contain_text(
+    expect(other.locator("#mg-dock [role=alert]")).to_contain_text(
         "not a complete musicgen project file"
     )
     send(other, "all.musicgen", data)
@@ -71,7 +81,7 @@ def test_the_last_desk_is_restored_even_if_the_clock_was_set_back(page: Page):
     second.add_init_script("const now = Date.now; Date.now = () => now() - 864e5;")
     second.goto(page.url)
     expect(second.locator(SHOWN)).to_have_text("Jazz trio")
-    second.locator("[data-example=grid]").click()
+    begin(second, "grid")
     expect(second.locator(SHOWN)).to_have_text("My piece")
     saved(second)
     third = page.context.new_page()
@@ -131,7 +141,7 @@ def test_the_page_survives_a_restart_of_the_server(browser: Browser):
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
     page.locator("#mg-go").click()
-    alarm = page.locator("#mg-takes > [role=alert]")
+    alarm = page.locator("#mg-dock [role=alert]")
     expect(alarm).to_contain_text("cannot be reached")
     expect(page.locator(SHOWN)).to_have_text("mine")
     with started("--model", MODEL, port=port):

@@ -14,6 +14,7 @@ from tests.app.web.hands import (
     SHOWN,
     act,
     await_end,
+    begin,
     choose_bars,
     downloaded,
     fill,
@@ -32,12 +33,13 @@ from tokenization.midi.reading import read_midi
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 PROMPT = "#mg-prompt-bars input[type=number]"
 FACTS = ".mg-stage .mg-facts"
+ALARM = "#mg-dock [role=alert]"
 BAR = 96  # ticks
 
 
 def test_open(page: Page):
     """Open a file, invalid ones, an example, and a new idea."""
-    alarm = page.locator(".mg-stage > [role=alert]")
+    alarm = page.locator(ALARM)
     send(page, "my song.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("my song")
     expect(page.locator(FACTS)).to_contain_text("16 bars")
@@ -51,18 +53,20 @@ def test_open(page: Page):
     expect(alarm).to_be_hidden()
     expect(page.get_by_label("Model")).to_have_value(MODEL)
     expect(page.locator(PROMPT)).to_have_value("16")
-    page.locator("[data-example=nothing]").click()
+    begin(page, "nothing")
     expect(page.locator("#mg-go")).to_have_text("Generate")
     expect(page.locator("#mg-prompt-bars")).to_be_hidden()
 
 
 def test_begin(page: Page):
     """A new idea is followed, and an impossible one is reported."""
-    idea, alarm = page.locator(".mg-idea"), page.locator("#mg-takes > [role=alert]")
-    page.locator("[data-example=nothing]").click()
+    idea, alarm = page.locator(".mg-idea"), page.locator(ALARM)
+    begin(page, "nothing")
     for label, choice in (("Key", "G minor"), ("Time signature", "3/4")):
         idea.get_by_label(label).select_option(choice)
-    idea.get_by_role("button", name="Flute").click()
+    idea.get_by_role("button", name="Instruments").click()
+    idea.get_by_label("Flute").check()
+    page.keyboard.press("Escape")
     idea.get_by_label("Tempo").fill("5")
     go_on(page, bars=1)
     expect(alarm).to_contain_text("The tempo is 5; it must be from 10")
@@ -80,7 +84,7 @@ def test_continue(page: Page):
     page.get_by_text("Advanced").click()
     page.get_by_label("Seed", exact=True).fill("9")
     page.get_by_label("Seed", exact=True).press("Tab")
-    status = page.locator("#mg-takes [role=status]")
+    status = page.locator("#mg-dock [role=status]")
     expect(status).to_have_text("")  # it must exist before its text for screen readers
     go_on(page, bars=2, variations=2)
     await_end(page)
@@ -107,14 +111,16 @@ def test_stop(page: Page):
     go_on(page, bars=128, variations=2)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 96 * 20")
     expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
-    expect(page.locator(".mg-status")).to_contain_text(re.compile(r"Composing bar \d+ of 128"))
+    expect(page.locator("#mg-dock [role=status]")).to_contain_text(
+        re.compile(r"Composing bar \d+ of 128")
+    )
     page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 96 * 17")
     assert page.evaluate("musicgen.desk.takes[0].state") == "running"
     page.keyboard.press(" ")
-    page.locator("#mg-halt").click()
+    page.locator("#mg-go").click()
     await_end(page)
-    expect(page.locator(".mg-status")).to_contain_text("Stopped")
+    expect(page.locator("#mg-dock [role=status]")).to_contain_text("Stopped")
     bars, beats = page.evaluate("[musicgen.desk.takes[0].chosen, musicgen.rolls.takes()[0].beats]")
     *lines, end = page.evaluate("musicgen.desk.takes[0].piece.lines")
     whole = read_midi(downloaded(page, "MIDI")).rescaled(BAR // 4)
@@ -134,7 +140,7 @@ def test_undo(page: Page):
         states.append(page.evaluate(laid_open))
 
     done(lambda: open_example(page, "trio-jazz"))
-    done(lambda: page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft"))
+    done(lambda: page.get_by_role("slider", name="Continue after bar").press("ArrowLeft"))
     done(lambda: page.get_by_label("Model").select_option("ensemble"))
     expect(page.locator(SHOWN)).to_have_text("Jazz trio")
     done(lambda: go_on(page, bars=1))
@@ -193,7 +199,7 @@ def test_accompany(page: Page):
 
 def test_end(page: Page):
     """Music ends at the requested bar."""
-    page.locator("#mg-ends-select").select_option("ends")
+    page.get_by_label("Write an ending").check()
     go_on(page, bars=2)
     await_end(page)
     assert page.evaluate("musicgen.desk.takes[0].piece.lines.length") == 19
@@ -202,7 +208,7 @@ def test_end(page: Page):
 
 def test_edit(page: Page):
     """Notes are drawn on a blank piece, moved, lengthened, deleted, restored, and continued."""
-    page.locator("[data-example=grid]").click()
+    begin(page, "grid")
     expect(page.locator(SHOWN)).to_have_text("My piece")
     page.get_by_role("button", name="Edit notes").click()
     rest(page)
@@ -230,7 +236,7 @@ def test_edit(page: Page):
         assert page.evaluate(NOTES) == wanted
     go_on(page, bars=1)
     await_end(page)
-    expect(page.locator(".mg-stage > [role=alert]")).to_be_hidden()
+    expect(page.locator(ALARM)).to_be_hidden()
     assert page.evaluate("musicgen.desk.takes[0].title") == "My piece, take 1"
     onset, _, pitch, *_ = page.evaluate("[...musicgen.desk.takes[0].piece.notes]")
     assert [onset / BAR, pitch] == [1 / 4, 60]
@@ -268,7 +274,6 @@ def test_phone(visit):
     expect(field).to_be_hidden()
     how.tap()
     expect(field).to_be_visible()
-    expect(page.locator(".mg-sheet-close")).to_be_focused()
     expect(page.locator(SHOWN)).to_be_in_viewport()  # the sheet does not cover the music
     page.keyboard.press("Escape")
     expect(field).to_be_hidden()
@@ -282,16 +287,15 @@ def test_phone(visit):
         ratio=1, timeout=WAIT
     )  # while it is written
     assert page.evaluate("musicgen.app.composer.busy")
-    for name in ("#mg-halt", "#mg-dock-play"):
+    for name in ("#mg-go", "#mg-dock-play"):
         expect(page.locator(name)).to_be_in_viewport(ratio=1)
-    page.locator("#mg-halt").tap()
+    page.locator("#mg-go").tap()
     await_end(page)
     expect(first).to_be_in_viewport()
     page.locator(".mg-history > summary").tap()
     page.get_by_text("Tracks", exact=True).tap()
     fit_for_fingers(page, 40)
-    page.locator(".mg-examples > summary").tap()
-    page.locator("[data-example=nothing]").tap()
+    begin(page, "nothing")
     how.tap()
     page.get_by_label("Model").select_option("ensemble")
     page.keyboard.press("Escape")
@@ -349,9 +353,7 @@ def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
         page.get_by_text("Advanced").click()
 
     def drawn_on() -> None:
-        if screen == PHONE:
-            page.locator(".mg-examples > summary").click()
-        page.locator("[data-example=grid]").click()
+        begin(page, "grid")
         page.get_by_role("button", name="Edit notes").click()
 
     def deleted() -> None:

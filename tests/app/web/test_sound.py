@@ -15,6 +15,7 @@ from tests.app.web.hands import (
     fill,
     go_on,
     open_example,
+    playback,
     rest,
 )
 
@@ -63,7 +64,9 @@ def test_playback_starts_at_once_without_a_request(page: Page):
     assert first * 1024 / page.evaluate("heard.rate") < 0.5
     expect(page.locator(".mg-stage .mg-cursor")).to_be_visible()
     page.get_by_text("Tracks", exact=True).click()
-    page.locator(".mg-loop").click()  # so that it continues
+    page.locator(".mg-playback > button").click()
+    page.locator("#mg-loop").click()  # so that it continues
+    page.keyboard.press("Escape")
     for name in ("Bass", "Drums", "Other"):
         page.get_by_role("button", name=f"Mute {name}").click()
     page.evaluate("heard.blocks = []")  # sounding notes fade
@@ -80,14 +83,14 @@ def test_saved_as_heard_is_what_the_page_plays(page: Page):
     await_end(page)
     page.get_by_text("Tracks", exact=True).click()
     page.get_by_role("button", name="Mute Bass").click()
-    page.locator("#mg-tempo input").fill("200")
-    page.locator("#mg-transpose input").fill("3")
+    playback(page, "tempo", 200)
+    playback(page, "transpose", 3)
     said, says = (made_here(downloaded(page, f"MIDI as {how}")) for how in ("heard", "written"))
     assert said
     assert said.pop("as_heard") == "transposed by +3, at 200 % of the tempo, Bass muted"
     assert said == says
     page.evaluate("musicgen.player.load(musicgen.desk.takes[0])")
-    player = "musicgen.player.transport"
+    player = "musicgen.player"
     length = page.evaluate(f"{player}.clock.seconds({player}.end) / {player}.tempo")
     sound = downloaded(page, "WAV as heard")
     rate = struct.unpack_from("<I", sound, 24)[0]
@@ -102,7 +105,7 @@ def test_a_recording_goes_to_the_piece_it_was_started_on(page: Page):
     page.get_by_role("button", name="● Record").click()
     page.wait_for_function(COUNTED_IN)
     page.locator("body").press("a", delay=300)
-    expect(page.locator(".mg-play-in .mg-why")).to_contain_text("press Done")
+    expect(page.locator("#mg-dock [role=status]")).to_contain_text("press Done")
     open_example(page, "piano-g-minor")
     page.get_by_role("button", name="■ Done").click()
     expect(page.locator(SHOWN)).to_have_text("Disco trio")

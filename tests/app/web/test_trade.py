@@ -6,6 +6,7 @@ from playwright.sync_api import Page, expect
 from musicgen.playable import DEFAULT
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import NOTES
+from tests.app.web.hands import begin as opened
 from tests.app.web.test_page import checked
 
 pytestmark = pytest.mark.long
@@ -33,7 +34,7 @@ TURN = "(turn) => musicgen.app.trade.turn === turn"
 def begin(page: Page, example: str = "grid") -> None:
     page.get_by_label("Model").select_option(DEFAULT)  # an untrained one may answer with silence
     page.wait_for_function("() => !musicgen.app.underWay")
-    page.locator(f"[data-example={example}]").click()
+    opened(page, example)
     page.wait_for_function("() => !musicgen.app.underWay")
     page.locator(".mg-play-in summary").click()
     page.get_by_label("Bars to trade").select_option("2")
@@ -43,7 +44,7 @@ def begin(page: Page, example: str = "grid") -> None:
 
 def test_trade_bars(page: Page, record_property):
     begin(page)
-    said = page.locator(".mg-play-in [role=status]")
+    said = page.locator("#mg-dock [role=status]")
     page.evaluate(WATCHED)
     expect(said).to_contain_text(
         "One bar of count-in. Bars 1 to 2 are yours. Play on the keys A W S"
@@ -87,9 +88,7 @@ def test_trade_bars(page: Page, record_property):
 
 def test_a_silent_turn_ends_the_trade(page: Page):
     begin(page)
-    expect(page.locator(".mg-play-in [role=status]")).to_have_text(
-        "Nothing was played.", timeout=WAIT
-    )
+    expect(page.locator("#mg-dock [role=status]")).to_have_text("Nothing was played.", timeout=WAIT)
     expect(page.get_by_role("button", name="Trade bars", exact=True)).to_be_visible()
     assert page.evaluate("musicgen.app.trade.on") is False
 

@@ -28,7 +28,7 @@ WATCH = """(whole) => new Promise((done) => {
     const look = (now) => {
       if (came && first === null) {
         first = performance.now() - begun;
-        if (!whole) document.querySelector("#mg-halt").click();
+        if (!whole) document.querySelector("#mg-go").click();
       }
       if (came) seen.push([(performance.now() - begun) / 1000, part]);
       const cards = [...document.querySelectorAll(".mg-take")].filter((card) => !before.has(card));

@@ -9,7 +9,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
-from tests.app.web.hands import go_on, rest
+from tests.app.web.hands import begin, go_on, rest
 from tests.tools.options import options
 
 SCREEN = {"width": 1280, "height": 1490}
@@ -20,7 +20,7 @@ def continued(page: Page, address: str, seed: int) -> None:
     """Open an example and continue it."""
     page.set_default_timeout(WAIT)
     page.goto(address)
-    page.locator("[data-example=piano-g-minor]").click()
+    begin(page, "piano-g-minor")
     expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor", timeout=WAIT)
     page.evaluate("(seed) => musicgen.desk.set({ seed, newSeed: false })", seed)
     go_on(page, bars=8, variations=2)

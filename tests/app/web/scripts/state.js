@@ -1,5 +1,4 @@
 // The desk: nothing is lost, and every step can be undone and redone.
-import { mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { Desk, interrupted } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { equal, ok, piece, throws } from "./check.js";
@@ -184,30 +183,30 @@ export const tests = {
   "a mix is shared by a piece, its takes and its edits; a newly opened piece has none"() {
     const { desk, song, takes } = worked(), edit = entry({ parent: takes[1].id, kind: "edit" });
     desk.show(edit, "moving notes");
-    remix(desk, takes[0], 0, { mute: true });
-    remix(desk, edit, 0, { volume: 90 });
-    for (const one of [song, ...takes, edit]) equal(mixOf(desk, one), [{ mute: true, volume: 90 }]);
+    desk.remix(takes[0], 0, { mute: true });
+    desk.remix(edit, 0, { volume: 90 });
+    for (const one of [song, ...takes, edit]) equal(desk.mixOf(one), [{ mute: true, volume: 90 }]);
     const other = entry();
     desk.show(other, "opening another");
-    equal(mixOf(desk, other), []);
-    remix(desk, other, 0, { solo: true });
-    equal([mixOf(desk, song), mixOf(desk, other), mixOf(desk, null)], [[{ mute: true, volume: 90 }], [{ solo: true }], []]);
+    equal(desk.mixOf(other), []);
+    desk.remix(other, 0, { solo: true });
+    equal([desk.mixOf(song), desk.mixOf(other), desk.mixOf(null)], [[{ mute: true, volume: 90 }], [{ solo: true }], []]);
     const again = readDesk(writeDesk(desk), "a.musicgen", { ...new Desk().settings, mix: { here: [null] } });
-    equal([mixOf(again, edit), mixOf(again, other), again.settings.mix.here], [[{ mute: true, volume: 90 }], [{ solo: true }], [null]]);
+    equal([again.mixOf(edit), again.mixOf(other), again.settings.mix.here], [[{ mute: true, volume: 90 }], [{ solo: true }], [null]]);
   },
   "mixes of deleted pieces are dropped, unless their takes remain"() {
     const { desk, song, takes } = worked();
-    remix(desk, song, 0, { mute: true });
+    desk.remix(song, 0, { mute: true });
     desk.entries.delete(song.id);
-    remix(desk, entry(), 0, { mute: true });
-    equal(mixOf(desk, takes[0]), [{ mute: true }]);
+    desk.remix(entry(), 0, { mute: true });
+    equal(desk.mixOf(takes[0]), [{ mute: true }]);
     for (const { id } of takes) desk.entries.delete(id);
-    remix(desk, entry(), 0, { mute: true });
+    desk.remix(entry(), 0, { mute: true });
     equal(Object.keys(desk.settings.mix).length, 1);
   },
   "a piece read by another model keeps its mix if the tracks are the same"() {
     const { desk, song } = worked(), parent = song.id, heard = desk.put(entry({ parent })), other = desk.put(entry({ parent, piece: piece([], { tracks: 3 }) }));
-    remix(desk, song, 0, { mute: true });
-    equal([mixOf(desk, heard), mixOf(desk, other)], [[{ mute: true }], []]);
+    desk.remix(song, 0, { mute: true });
+    equal([desk.mixOf(heard), desk.mixOf(other)], [[{ mute: true }], []]);
   },
 };

@@ -7,7 +7,8 @@ import { equal, near, ok, piece } from "./check.js";
 function rig(given, more = {}) {
   const sent = [], clock = { now: 10 }, log = (kind) => (...values) => sent.push([kind, ...values]);
   const out = { on: log("on"), off: log("off"), program: log("program"), volume: log("volume"), click: log("click") }, told = [];
-  const player = new Transport({ now: () => clock.now, out, changed: (what) => told.push(what) });
+  const player = new Transport({ now: () => clock.now, out });
+  player.watch((what) => told.push(what));
   Object.assign(player, more);
   player.load(given);
   const run = (seconds) => {
