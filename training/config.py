@@ -44,7 +44,7 @@ class DataConfig:
     drop_track: float = 0.0  # groove, ensemble: probability that a track is left out (never all)
     mix_drums: float = 0.0  # groove: probability that another piece's drums replace its own
     mix_styles: float = 0.0  # ensemble: probability that a band plays in a new style
-    add_bands: float = 0.0  # ensemble: probability that a band joins a pop song
+    add_bands: float = 0.0  # ensemble: probability that bands join a song
     # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
     endings: float = 0.0  # a countdown to the end of the piece
     gaps: float = 0.0  # a gap to be filled

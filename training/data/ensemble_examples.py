@@ -5,7 +5,7 @@ For each sequence the following is drawn:
 - its bars: a crop, the end with a countdown, or a gap and the bars around it;
 - its parts, their order, and sometimes other instruments. Within a bar, later parts accompany earlier ones, so every
   order is an example of accompaniment. The chords are a part too;
-- for a band, whether it plays in a new style (new_styles.py);
+- for a band, whether it plays in a new style, and for a song, whether bands join it (new_styles.py);
 - a transposition;
 - which attributes of the piece (style, key, tempo) and of its bars (the plan) are encoded: all, some or none, so that
   the model learns both to plan by itself and to follow a given plan.
@@ -36,7 +36,7 @@ from tokenization.language import COUNTED, PERIOD, transposed
 from tokenization.score import Score
 from training.config import DataConfig
 from training.data.examples import Another, randomly_transposed, start_bar
-from training.data.new_styles import in_new_style, one_metre, with_band
+from training.data.new_styles import in_new_style, in_shorter_bars, one_metre, with_bands
 
 MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
 LONGEST_GAP = 8  # bars
@@ -55,7 +55,8 @@ MELODIC = [
                  "cello", "lead", "electric_piano", "nylon_guitar", "electric_guitar", "mallets")
 ]  # fmt: skip
 PIANO = PART_NAMES.index("piano")
-BAND, POP = "band", "pop"  # styles of sets of bands, and of pop songs
+BAND, SONGS = "band", ("pop", "song")  # styles of sets of bands, and of songs
+MORE = (0, 0, 0, 1, 1, 2)  # bands whose parts join, besides the first
 DRAWS = 8  # other pieces to try for a band of the same metre
 
 
@@ -72,7 +73,7 @@ def cut_ensemble(
     kind = _draw_kind(config, random)
     ids = ids.astype(np.int64)
     piece, gap_bars = _crop(kind, ids, bars, config, random)
-    mixed = {BAND: config.mix_styles, POP: config.add_bands}.get(style or "", 0)
+    mixed = {BAND: config.mix_styles}.get(style or "", config.add_bands * (style in SONGS))
     if mixed and kind in ("plain", "accompaniment") and random.random() < mixed:
         piece = _mixed(language, piece, style == BAND, another, random)
     piece = randomly_transposed(
@@ -154,16 +155,24 @@ def _mixed(
     another: Another,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Return a band's piece in a new style, or a song with a band; unchanged if it has several metres."""
+    """Return a band's piece in a new style, or a song with a band; parts of more bands may join.
+
+    A piece of several metres is returned unchanged.
+    """
     score = language.decode(ids)
     metre = one_metre(score)
     if metre is None:
         return ids
-    other = _draw_band(language, metre, len(ids), another, random)
+    bands = [
+        band
+        for _ in range(1 + random.choice(MORE))
+        if (band := _draw_band(language, metre, len(ids), another, random)) is not None
+    ]
     if is_band:
-        score = in_new_style(score, other, random)
-    elif other is not None:
-        score = with_band(score, other, random)
+        score = in_new_style(score, bands[0] if bands else None, random)
+        bands = bands[1:]
+    if bands:
+        score = with_bands(score, bands, random)
     changed = language.encode(score).ids.astype(np.int64)
     return changed if ids[-1] == END else changed[:-1]
 
@@ -175,13 +184,13 @@ def _draw_band(
     another: Another,
     random: np.random.Generator,
 ) -> Score | None:
-    """Return an excerpt of another piece with drums and this metre, or None after DRAWS tries."""
+    """Return an excerpt of another piece with drums, in a metre that it can be shortened to; None after DRAWS tries."""
     for _ in range(DRAWS):
         other = another(random).astype(np.int64)
         if (other == PART.start + DRUMS).any():
             start = int(random.integers(len(language.bars(other))))
-            band = language.decode(from_bar(other, start)[:tokens])
-            if one_metre(band) == metre and len(band.notes):
+            band = in_shorter_bars(language.decode(from_bar(other, start)[:tokens]), metre)
+            if band is not None and len(band.notes):
                 return band
     return None
 

@@ -1,8 +1,11 @@
-"""Augmentation of bands with new styles, and of songs with bands.
+"""Augmentation of bands with new styles, and of songs and bands with more parts.
 
 A band set has a few hundred styles, which a model soon memorises; it then predicts unseen styles badly. A new style has
 parts of another piece, which play the chords of the first one. The rhythm of each part is shifted, thinned or
 lengthened with a period of one, two or four bars. The chords stay.
+
+No set has songs with a band, and few pieces have more than six parts, as many files of musicians do. So parts of bands
+join a piece, again on its chords, and a part may be doubled on another instrument.
 
 N notes of the score, in bars of B ticks.
 """
@@ -14,11 +17,15 @@ from dataclasses import replace
 import numpy as np
 
 from tokenization.analysis.chords import NONE, QUALITIES, in_steps
-from tokenization.score import Notes, Score, Track
+from tokenization.ensemble.tokens import MOST_PARTS
+from tokenization.score import Meters, Notes, Score, Track
 
 # Probabilities of the parts of another piece, and of each change to a part.
 OTHER_DRUMS, OTHER_PART = 0.7, 0.5
-ADDED_BASS, ADDED_PART, WITHOUT_LAST = 0.9, 0.6, 0.4  # of a band that joins a song
+ADDED_BASS, SECOND_BASS, ADDED_PART = 0.9, 0.1, 0.6  # of a band that joins a piece
+WITHOUT_LAST = 0.4  # a song's last part leaves if a band joins
+DOUBLED = 0.12
+RESTING, RESTS = 0.4, 0.35  # a part that joins rests in some sections; in each of them
 SWAPPED, WITHOUT_HITS = 0.5, 0.3  # drums
 SHIFTED, THINNED, RESCALED, REPLACED, RAISED, UNEVEN = 0.4, 0.4, 0.3, 0.3, 0.2, 0.3
 PERIODS = (1, 1, 2, 4)  # bars after which a change repeats
@@ -33,6 +40,7 @@ BASSES = range(32, 40)  # programs that are not replaced
 FAMILY = 8  # programs of a family of General MIDI
 FAMILIES = (0, 8, 16, 24, 40, 48, 56, 64, 72, 80, 88)  # their first programs
 VELOCITY_CHANGE = 20  # at most
+SECTIONS = (2, 4, 4, 8)  # bars
 
 
 def one_metre(score: Score) -> tuple[int, int] | None:
@@ -61,21 +69,66 @@ def in_new_style(score: Score, other: Score | None, random: np.random.Generator)
     return score.replace(notes=Notes.concatenate(parts).merged(), tracks=tuple(tracks))
 
 
-def with_band(score: Score, band: Score, random: np.random.Generator) -> Score:
-    """Add drums, and perhaps other parts of a band of the same metre and resolution, to a song of one metre."""
+def with_bands(score: Score, bands: list[Score], random: np.random.Generator) -> Score:
+    """Add parts of bands of the same metre and resolution to a score of one metre.
+
+    Drums join a score without drums. Some of its own parts may be doubled on another instrument.
+    """
     metre = one_metre(score)
     assert metre is not None
-    tracks, parts = list(score.tracks), [score.notes]
-    for chosen, track in enumerate(band.tracks):
-        chance = ADDED_BASS if track.program in BASSES else ADDED_PART
-        if track.is_drum or random.random() < chance:
-            track, notes = _varied(band, chosen, score, _bar_ticks(score, metre), random)
+    bar, tracks, parts = _bar_ticks(score, metre), list(score.tracks), [score.notes]
+
+    def join(track: Track, notes: Notes) -> None:
+        if len(tracks) < MOST_PARTS and len(notes):
             parts.append(notes.replace(track=np.full(len(notes), len(tracks))))
             tracks.append(track)
+
+    for number, track in enumerate(score.tracks):
+        if not track.is_drum and random.random() < DOUBLED:
+            notes = score.notes[score.notes.track == number]
+            octave = int(random.choice([-12, 0, 0, 12]))
+            notes = notes[(notes.pitch + octave >= 0) & (notes.pitch + octave < 128)]
+            doubling = _vary_loudness(notes.replace(pitch=notes.pitch + octave), random)
+            join(_on_another(track, random), _with_rests(doubling, bar, random))
+    for band in bands:
+        roles = {_role(track) for track in tracks}
+        bass = SECOND_BASS if "bass" in roles else ADDED_BASS
+        chances = {"drums": float("drums" not in roles), "bass": bass, "other": ADDED_PART}
+        for number, track in enumerate(band.tracks):
+            if random.random() < chances[_role(track)]:
+                track, notes = _varied(band, number, score, bar, random)
+                if _role(track) == "other":
+                    notes = _with_rests(notes, bar, random)
+                join(track, notes)
     last = len(score.tracks) - 1
-    if last and len(parts) > 3 and random.random() < WITHOUT_LAST:
+    leaves = last and len(parts) > 3 and not score.on_drums.any()
+    if leaves and random.random() < WITHOUT_LAST:
         parts[0] = score.notes[score.notes.track != last]
     return score.replace(notes=Notes.concatenate(parts).merged(), tracks=tuple(tracks))
+
+
+def in_shorter_bars(score: Score, metre: tuple[int, int]) -> Score | None:
+    """Return a piece of one metre without the last beats of its bars, or None if they are shorter already."""
+    now = one_metre(score)
+    if now is None or now == metre:
+        return None if now is None else score
+    old, new = _bar_ticks(score, now), _bar_ticks(score, metre)
+    if new > old or now[1] != metre[1]:
+        return None
+    notes = score.notes[score.notes.onset_ticks % old < new]
+    onset = notes.onset_ticks % old
+    # A note that lasts over the bar line ends as far after it as before.
+    bars, rest = np.divmod(onset + notes.duration_ticks, old)
+    duration = np.maximum(1, bars * new + np.minimum(rest, new) - onset)
+    notes = notes.replace(
+        onset_ticks=notes.onset_ticks // old * new + onset, duration_ticks=duration
+    )
+    markers = {m.onset_ticks // old * new + min(m.onset_ticks % old, new): m for m in score.markers}
+    return score.replace(
+        notes=notes,
+        meters=Meters([0], [metre[0]], [metre[1]]),
+        markers=tuple(replace(marker, onset_ticks=tick) for tick, marker in markers.items()),
+    )
 
 
 def _bar_ticks(score: Score, metre: tuple[int, int]) -> int:
@@ -112,9 +165,21 @@ def _varied(
         chord = _chord_at(band, notes.onset_ticks)[row][onset < score.end_ticks]
         played = _onto_chords(played, chord, score)
     if _role(track) == "other" and random.random() < REPLACED:
-        program = int(random.choice(FAMILIES) + random.integers(FAMILY))
-        track = replace(track, program=program)
+        track = _on_another(track, random)
     return track, played
+
+
+def _on_another(track: Track, random: np.random.Generator) -> Track:
+    """Return a track with another instrument."""
+    return replace(track, program=int(random.choice(FAMILIES) + random.integers(FAMILY)))
+
+
+def _with_rests(notes: Notes, bar: int, random: np.random.Generator) -> Notes:
+    """Return a part that may rest in some sections."""
+    if random.random() >= RESTING:
+        return notes
+    section = notes.onset_ticks // (bar * int(random.choice(SECTIONS)))
+    return notes[(random.random(section.max(initial=0) + 1) >= RESTS)[section]]
 
 
 def _onto_chords(notes: Notes, chord: np.ndarray, score: Score) -> Notes:

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from tokenization.ensemble.tokens import MOST_PARTS
 from tokenization.score import Marker, Meters, Notes, Score, Track
-from training.data.new_styles import in_new_style, with_band
+from training.data.new_styles import in_new_style, in_shorter_bars, one_metre, with_bands
 
 BEAT = 24
 BAR = 4 * BEAT
@@ -50,7 +51,7 @@ def test_a_band_joins_a_song_on_its_chords_and_strikes_again_where_they_change()
     joined, found = 0, 0
     for seed in MANY:
         random = np.random.default_rng(seed)
-        made = with_band(original, band(["C_M", "C_M"], 36, [60, 64, 67]), random)
+        made = with_bands(original, [band(["C_M", "C_M"], 36, [60, 64, 67])], random)
         assert made.notes[made.notes.track == 0] == original.notes  # the melody stays
         assert made.on_drums.any()
         for half, tones in enumerate(wanted):
@@ -78,6 +79,36 @@ def test_parts_of_another_band_take_over_with_their_instruments_and_the_chords_o
                 # E and G are the third and the fifth of C, the fifth and the seventh of A minor …
                 assert strikes <= tones[bar] | {(x + 2) % 12 for x in tones[bar]}
     assert found > 20
+
+
+def test_parts_of_many_bands_join_up_to_the_limit_with_the_drums_of_the_first():
+    original = song(["C_M"] * 16)
+    guitars = band(["C_M"] * 2, 36, [60, 64])
+    most = 0
+    for seed in MANY:
+        made = with_bands(original, [guitars] * 20, np.random.default_rng(seed))
+        assert made.tracks[0] == original.tracks[0]
+        assert sum(track.is_drum for track in made.tracks) == 1
+        assert {*made.notes.track.tolist()} == {*range(len(made.tracks))}
+        most = max(most, len(made.tracks))
+    assert most == MOST_PARTS
+
+
+def test_a_waltz_leaves_out_the_fourth_beat_of_a_band():
+    rows = [(0, BEAT, 36, 90, 0), (BAR - BEAT, BEAT, 38, 90, 0), (BAR, BAR + BEAT, 41, 80, 1)]
+    piece = band(["C_M"] * 4, 36, [60]).replace(
+        notes=Notes(*zip(*rows, strict=True)),
+        markers=(Marker(0, "C_M"), Marker(BAR - BEAT, "F_M"), Marker(2 * BAR, "G_M")),
+    )
+    waltz = in_shorter_bars(piece, (3, 4))
+    assert waltz is not None
+    assert one_metre(waltz) == (3, 4)
+    assert waltz.notes.onset_ticks.tolist() == [0, 3 * BEAT]
+    assert waltz.notes.duration_ticks.tolist() == [BEAT, 4 * BEAT]
+    assert waltz.markers == (Marker(0, "C_M"), Marker(3 * BEAT, "F_M"), Marker(6 * BEAT, "G_M"))
+    assert in_shorter_bars(piece, (4, 4)) is piece
+    for longer_or_other in ((5, 4), (6, 8)):
+        assert in_shorter_bars(piece, longer_or_other) is None
 
 
 def test_a_band_without_drums_or_with_two_metres_is_unchanged():
