@@ -1,9 +1,8 @@
 """The grammar of the ensemble language: the tokens that can follow each prefix of a batch.
 
-It enforces the order of tokens that spelling.py describes, and three more rules. If some parts are given, only the
-others can be written. Plan tokens can follow a bar token, in their order. If the plan says that all parts play, they
-do. Goal tokens change no state. There is no dead end: a part can only move to a position at which one of its keys is
-free.
+It enforces the order of tokens that spelling.py describes, and four more rules. If some parts are given, only others
+can be written. Plan tokens can follow a bar token, in their order. A part can be skipped only if the planned number of
+parts can still play. A part can only move to a position at which one of its keys is free. Goal tokens change no state.
 
 Letters: B rows of a batch, V tokens of the vocabulary, P parts.
 """
@@ -49,6 +48,7 @@ from tokenization.ensemble.tokens import (
     PLAN_FAMILIES,
     PLAN_START,
     PLAN_STOP,
+    PLAYERS,
     PLAYERS_1,
     STYLE,
     TEMPO,
@@ -134,7 +134,9 @@ class EnsembleGrammar(Grammar):
         self._start = np.zeros(1, dtype=np.int64)  # first step of the current bar
         self._metre = np.full(1, FOUR_FOUR)
         self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note
-        self._full = np.zeros(1, dtype=bool)  # whether all parts have to play in the bar
+        self._planned = np.zeros(1, dtype=np.int64)  # the number of parts in the bar's plan, or 0
+        self._played = np.zeros(1, dtype=np.int64)  # the number of parts with notes in the bar
+        self._latest = np.full(1, -1)  # the last of them
         self._part = np.full(1, -1)  # the current one; after an instrument, its first part
         self._last = np.full(1, -1)  # the part before the pending instrument
         self._pending = np.full(1, -1)  # the instrument just named, before a voice or position
@@ -184,14 +186,14 @@ class EnsembleGrammar(Grammar):
         opening = in_bar | (kind == AFTER_METRE) | (kind == AFTER_VALUE)
         if opening.any():
             rows = np.flatnonzero(opening)
-            incomplete = self._allow_parts(mask, rows)
+            later, incomplete = self._later_parts(rows)
+            row, part = np.nonzero(later)
+            mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
             mask[rows, BAR] = ~incomplete
             mask[rows, END] = self._noted[rows] & ~incomplete
         # A given part gets no more notes than the given ones.
         writable = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
-        playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & writable)
-        if len(playing):
-            self._allow_notes(mask, playing)
+        self._allow_notes(mask, np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & writable))
         return mask
 
     def _allow_head(self, mask: np.ndarray, rows: np.ndarray) -> None:
@@ -209,18 +211,18 @@ class EnsembleGrammar(Grammar):
         mask[rows, BAR] = ~new & ~numbered
         mask[rows[numbered], VOICE.start + voices[numbered] - 2] = True
 
-    def _allow_parts(self, mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Allow the instruments of the next parts of the bar; return the rows in which one of them has to play."""
+    def _later_parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which parts can come next in the bar, (rows, P), and the rows in which one of them has to: (rows,)."""
         end = self._start[rows] + METRE_STEPS[self._metre[rows]]
         later = np.arange(MOST_PARTS) > self._last_part(rows)[:, None]
         later &= (np.arange(MOST_PARTS) < self._count[rows, None]) & self._may_write[rows]
         later &= self._free_at[rows].min(2) < end[:, None]
-        required = later & ((self._instrument[rows] != HARMONY) | self._plays)
-        incomplete = required.any(1) & ((self._noted[rows] & self._plays) | self._full[rows])
-        later &= ~incomplete[:, None] | (np.arange(MOST_PARTS) <= required.argmax(1)[:, None])
-        row, part = np.nonzero(later)
-        mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
-        return incomplete
+        players = later & ((self._instrument[rows] != HARMONY) | self._plays)
+        # The number of players from each part on, and how many of all of them have to play.
+        left = np.cumsum(players[:, ::-1], axis=1)[:, ::-1]
+        required = np.clip(self._planned[rows] - self._played[rows], 0, left[:, 0])
+        required = np.where(self._noted[rows] & self._plays, left[:, 0], required)
+        return later & (left >= required[:, None]), required > 0
 
     def _last_part(self, rows: np.ndarray) -> np.ndarray:
         """Return the last part of the bar whose instrument and voice are both known."""
@@ -229,17 +231,15 @@ class EnsembleGrammar(Grammar):
     def _allow_notes(self, mask: np.ndarray, rows: np.ndarray) -> None:
         """Allow the tokens of a part's notes: positions, lengths, loudness and values."""
         kind, part, at = self._kind[rows], self._part[rows], self._at[rows]
-        last = self._last_part(rows)
         pending = self._pending[rows]
         named = kind == NAMED
         # After an instrument: the voices of later parts; a position only if the first voice is one of them.
-        if (pending >= 0).any():
-            for index in np.flatnonzero(pending >= 0):
+        chosen = np.flatnonzero(pending >= 0)
+        if len(chosen):
+            later, _ = self._later_parts(rows[chosen])
+            for index, parts in zip(chosen, later, strict=True):
                 row = rows[index]
-                parts = np.flatnonzero(self._instrument[row] == pending[index])
-                parts = parts[(parts > last[index]) & self._may_write[row, parts]]
-                parts = parts[:1] if self._full[row] else parts
-                voices = self._voice[row, parts]
+                voices = self._voice[row, parts & (self._instrument[row] == pending[index])]
                 mask[row, VOICE.start + voices[voices > 1] - 2] = True
                 named[index] = (voices == 1).any()
         instrument = self._instrument[rows, part]
@@ -309,8 +309,8 @@ class EnsembleGrammar(Grammar):
         for row in np.flatnonzero((kind == NAMED) | (kind == AFTER_BAR)):
             self._begin_bar_or_part(int(row), int(tokens[row]))
         self._flat = self._flat | (tokens == FLAT)
-        sounding = ((self._instrument >= 0) & (self._instrument != HARMONY)).sum(1)
-        self._full = self._full | ((kind == AFTER_PLAN) & (tokens == PLAYERS_1 + sounding - 1))
+        planned = (tokens >= PLAYERS_1) & (tokens < PLAYERS_1 + PLAYERS) & (kind == AFTER_PLAN)
+        self._planned = np.where(planned, tokens - PLAYERS_1 + 1, self._planned)
         ranked = (kind == ABOUT) | (kind == AFTER_PLAN)
         self._rank = np.where(ranked, RANK[tokens], self._rank)
         self._metre = np.where(kind == AFTER_METRE, tokens - METRE.start, self._metre)
@@ -335,7 +335,8 @@ class EnsembleGrammar(Grammar):
                 self._start[row] += METRE_STEPS[self._metre[row]]
             self._bars[row] += 1
             self._tones[row] *= FADING
-            self._noted[row], self._full[row], self._rank[row] = False, False, 0
+            self._noted[row], self._rank[row] = False, 0
+            self._planned[row], self._played[row], self._latest[row] = 0, 0, -1
             self._part[row] = self._last[row] = self._pending[row] = -1
         elif not self._bars[row]:
             self._declare(row, token)
@@ -380,6 +381,8 @@ class EnsembleGrammar(Grammar):
         self._tones[rows[pitched], value[pitched] % len(ROOTS)] += steps[pitched]
         self._value[rows] = value
         self._noted[rows] |= sounds
+        self._played[rows] += sounds & (part != self._latest[rows])
+        self._latest[rows] = np.where(sounds, part, self._latest[rows])
 
 
 # Forced tokens around bar lines; between them the model chooses. Letters: N bars, L tokens of the script.

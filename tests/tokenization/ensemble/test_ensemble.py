@@ -399,6 +399,21 @@ def test_all_requested_parts_play(more: dict[str, Any]):
         assert first.startswith(f"bar return_new players_4 metre_3/4{chords}")
 
 
+@pytest.mark.parametrize("planned", [1, 2, 3, 5])
+def test_at_least_as_many_parts_play_as_planned(planned: int):
+    names = ["drums", "piano", "flute", "piano", "piano"]
+    prompt = empty_prompt(LANGUAGE, {"parts": names})
+    request = Request(bars=6, variations=4, plan={"players": [5, *[planned] * 5]})
+    fewer = 0
+    for take in Continuation(toy_playable(LANGUAGE), prompt, request).finish().takes():
+        sheet = LANGUAGE.sheet(LANGUAGE.close(plain(take.ids), 6))
+        players = np.array([len({*sheet.part[sheet.bar == bar]}) for bar in range(6)])
+        assert players[0] == 5
+        assert players.min() >= planned
+        fewer += (players < 5).sum()
+    assert fewer == 0 if planned == 5 else fewer > 0
+
+
 def test_the_first_bar_follows_a_plan():
     asked, plan = {"parts": ["flute", "harp"]}, {"players": [1, 2], "density": 4, "form": "A A"}
     prompt = empty_prompt(LANGUAGE, asked, plan)
