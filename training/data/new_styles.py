@@ -126,7 +126,7 @@ def in_shorter_bars(score: Score, metre: tuple[int, int]) -> Score | None:
     markers = {m.onset_ticks // old * new + min(m.onset_ticks % old, new): m for m in score.markers}
     return score.replace(
         notes=notes,
-        meters=Meters([0], [metre[0]], [metre[1]]),
+        meters=Meters(*np.array([[0, *metre]]).T),
         markers=tuple(replace(marker, onset_ticks=tick) for tick, marker in markers.items()),
     )
 
