@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.metres import METRES, bars_of
+from tokenization.analysis.metres import METRES, NAMES, bars_of, made_of
 from tokenization.score import Notes, Score, Track
 
 LOCAL_BEATS = 8  # the last known beats, whose mean tempo continues after them
@@ -116,14 +116,21 @@ def new_bars(score: Score, start: int, time: tuple[int, int], *, on_bar_line: bo
     """Return the bars of a score from a tick on, which show their time signature where it changes.
 
     `time` is the time signature in force in the file at the tick; `on_bar_line`: whether one of its bars begins there.
+    Bars that a language has split, such as those of 7/8, become one again.
     """
     unit = score.ticks_per_beat / 4
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, int(start / unit))
     bars = bars_of(score.meters, score.ticks_per_beat, last)
-    lines = np.append(bars.start, bars.start[-1:] + bars.length[-1:]) * unit
+    names = [NAMES[metre] for metre in bars.metre]
+    index, changed = int(np.searchsorted(bars.start * unit, start)), not on_bar_line
     found: list[Bar] = []
-    for index in range(int(np.searchsorted(lines, start)), len(bars)):
-        begin, end, metre = int(lines[index]), int(lines[index + 1]), METRES[bars.metre[index]]
-        found.append(Bar(begin, end, metre, metre != time or not (found or on_bar_line)))
-        time = metre
+    while index < len(names):
+        parts = made_of(*time)
+        following = tuple(names[index : index + len(parts)])
+        if following != parts[: len(following)]:
+            time, parts, changed = METRES[bars.metre[index]], (names[index],), True
+        begin = int(bars.start[index] * unit)
+        length = score.ticks_per_beat * 4 * time[0] // time[1]
+        found.append(Bar(begin, begin + length, time, changed))
+        index, changed = index + len(parts), False
     return found

@@ -148,7 +148,7 @@ def groove_times(ids: np.ndarray) -> np.ndarray:
 def ensemble_times(ids: np.ndarray) -> np.ndarray:
     """Return times from bars of 48 ticks and the place in the current bar, which goes back for each part."""
     reading = EnsembleReading(ids)
-    return (reading.bar + 1) * 48 + (np.maximum(reading.step, 0) + 1) // 3
+    return (reading.bar + 1) * 48 + np.minimum((np.maximum(reading.step, 0) + 1) // 3, 47)
 
 
 def remi_times(ids: np.ndarray) -> np.ndarray:

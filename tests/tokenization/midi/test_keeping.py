@@ -320,6 +320,7 @@ def test_a_type_0_file_keeps_its_type_and_a_new_part_gets_a_free_channel():
     ([(0, 3, 4)], [(0, 3, 4)], []),
     ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
     ([(0, 4, 4)], [(0, 4, 4), (16, 3, 4)], [(16, 3, 4)]),
+    ([(0, 5, 8)], [(0, 5, 8)], []),  # split into bars of 3/8 and 1/4
 ])  # fmt: skip
 def test_new_bars_keep_the_metre_of_the_file_or_state_their_own(metres, written, added):
     beat, metre = 480, partial(mido.MetaMessage, "time_signature")
