@@ -1,16 +1,15 @@
 """The grammar of the ensemble language: the tokens that can follow each prefix of a batch.
 
 It enforces the order of tokens that spelling.py describes, and four more rules. If some parts are given, only others
-can be written. Plan tokens can follow a bar token, in their order. A part can be skipped only if the planned number of
-parts can still play. A part can only move to a position at which one of its keys is free. Goal tokens change no state.
+can be written. Plan tokens can follow a bar token, in their order. At least as many parts play in a written bar as its
+plan says. A part can only move to a position at which one of its keys is free. Goal tokens change no state.
 
 Letters: B rows of a batch, V tokens of the vocabulary, P parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from tokenization.ensemble.tokens import (
     EXTRA_START,
     FLAT,
     HARMONY,
-    HARMONY_ID,
     KEY,
     LEFT_1,
     LENGTH,
@@ -60,6 +58,7 @@ from tokenization.grammar import Grammar
 # The kind of the last token; NOTHING before the first one. A row is never in state GOAL or ABOUT: see `advance`.
 NOTHING, BEGUN, DECLARED, AFTER_BAR, AFTER_PLAN, AFTER_METRE, NAMED, PLACED = range(8)
 AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE, ENDED, GOAL, ABOUT = range(8, 14)
+OPENING = AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE  # after them a part or a bar can begin
 KEYS = 128
 # The tonic chord of each key, and the pitches that belong to it: (24,) and (24, pitches).
 TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm" for root in ROOTS])
@@ -183,14 +182,12 @@ class EnsembleGrammar(Grammar):
             if may_change.any():
                 mask[:, METRE.start : METRE.stop] = may_change[:, None]
                 mask[np.arange(len(kind)), METRE.start + self._metre] = False
-        opening = in_bar | (kind == AFTER_METRE) | (kind == AFTER_VALUE)
-        if opening.any():
-            rows = np.flatnonzero(opening)
-            later, incomplete = self._later_parts(rows)
-            row, part = np.nonzero(later)
+        rows = np.flatnonzero(np.isin(kind, OPENING))
+        if len(rows):
+            row, part = np.nonzero(self._later_parts(rows)[0])
             mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
-            mask[rows, BAR] = ~incomplete
-            mask[rows, END] = self._noted[rows] & ~incomplete
+            mask[rows, BAR] = True
+            mask[rows, END] = self._noted[rows]
         # A given part gets no more notes than the given ones.
         writable = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
         self._allow_notes(mask, np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & writable))
@@ -211,18 +208,20 @@ class EnsembleGrammar(Grammar):
         mask[rows, BAR] = ~new & ~numbered
         mask[rows[numbered], VOICE.start + voices[numbered] - 2] = True
 
-    def _later_parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which parts can come next in the bar, (rows, P), and the rows in which one of them has to: (rows,)."""
+    def _later_parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the parts that can come next, the number of players from each part on, and how many have to play.
+
+        The first two are (rows, P), the last one (rows,).
+        """
         end = self._start[rows] + METRE_STEPS[self._metre[rows]]
         later = np.arange(MOST_PARTS) > self._last_part(rows)[:, None]
         later &= (np.arange(MOST_PARTS) < self._count[rows, None]) & self._may_write[rows]
         later &= self._free_at[rows].min(2) < end[:, None]
         players = later & ((self._instrument[rows] != HARMONY) | self._plays)
-        # The number of players from each part on, and how many of all of them have to play.
         left = np.cumsum(players[:, ::-1], axis=1)[:, ::-1]
         required = np.clip(self._planned[rows] - self._played[rows], 0, left[:, 0])
         required = np.where(self._noted[rows] & self._plays, left[:, 0], required)
-        return later & (left >= required[:, None]), required > 0
+        return later, left, required
 
     def _last_part(self, rows: np.ndarray) -> np.ndarray:
         """Return the last part of the bar whose instrument and voice are both known."""
@@ -236,8 +235,8 @@ class EnsembleGrammar(Grammar):
         # After an instrument: the voices of later parts; a position only if the first voice is one of them.
         chosen = np.flatnonzero(pending >= 0)
         if len(chosen):
-            later, _ = self._later_parts(rows[chosen])
-            for index, parts in zip(chosen, later, strict=True):
+            later, left, required = self._later_parts(rows[chosen])
+            for index, parts in zip(chosen, later & (left >= required[:, None]), strict=True):
                 row = rows[index]
                 voices = self._voice[row, parts & (self._instrument[row] == pending[index])]
                 mask[row, VOICE.start + voices[voices > 1] - 2] = True
@@ -277,6 +276,26 @@ class EnsembleGrammar(Grammar):
         mask[rows, DRUM.start : DRUM.stop] = above[:, : len(DRUM)] & drum
         chord = np.arange(len(CHORD)) != self._value[rows, None]
         mask[rows, CHORD.start : CHORD.stop] = chord & (harmony & first)[:, None]
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the next part for a token that would leave out too many parts of the bar.
+
+        Masking such tokens would push a model that expects one of them into unwanted notes.
+        """
+        is_part = PART.holds(tokens)
+        rows = np.flatnonzero(
+            np.isin(self._kind, OPENING) & (is_part | np.isin(tokens, (BAR, END)))
+        )
+        later, left, required = self._later_parts(rows)
+        chosen = later & (self._instrument[rows] == tokens[rows, None] - PART.start)
+        remaining = np.where(is_part[rows], (chosen * left).max(1), 0)
+        skips = np.flatnonzero(remaining < required)
+        next_player = (left[skips] == left[skips, :1]).sum(
+            1
+        ) - 1  # the last one from which all are left
+        tokens = tokens.copy()
+        tokens[rows[skips]] = PART.start + self._instrument[rows[skips], next_player]
+        return tokens
 
     def take(self, ids: np.ndarray) -> None:
         """Advance past a valid prompt. All complete bars are processed at once, which is faster."""
@@ -383,117 +402,3 @@ class EnsembleGrammar(Grammar):
         self._noted[rows] |= sounds
         self._played[rows] += sounds & (part != self._latest[rows])
         self._latest[rows] = np.where(sounds, part, self._latest[rows])
-
-
-# Forced tokens around bar lines; between them the model chooses. Letters: N bars, L tokens of the script.
-
-FREE = -1  # not in the script: the model chooses
-TONIC = -1  # in a script: the tonic chord of the current key
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Script:
-    """The forced tokens around the bar tokens of a piece of N bars, as one passage per bar."""
-
-    tokens: np.ndarray  # (L,)
-    stop: np.ndarray  # (L,) the end of the passage that each token belongs to
-    first: np.ndarray  # (N + 1,) the start of each passage; L after the last
-    opening: np.ndarray  # (N + 1,) the first token of each passage; `end` after the last
-    in_chords: np.ndarray  # (N + 1,) whether the passage contains chords; False after the last
-
-    @classmethod
-    def around(cls, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> Script:
-        """Return a script from the tokens before and after each bar token."""
-        passages = [[*b, BAR, *a] for b, a in zip(before, after, strict=True)]
-        lengths = np.array([len(passage) for passage in passages])
-        first = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
-        tokens = np.array([token for passage in passages for token in passage], dtype=np.int64)
-        opening = np.append(tokens, END)[first]
-        in_chords = np.array([*(HARMONY_ID in part for part in after), False])
-        stop = np.repeat(first[1:], lengths)
-        return cls(tokens=tokens, stop=stop, first=first, opening=opening, in_chords=in_chords)
-
-
-class Scripted(Grammar):
-    """A grammar that inserts the passages of a script, and ends the music after the last bar.
-
-    The model can end a bar with `bar`, `end`, or the first token of the next passage; `instead` turns the first two
-    into the third. Masking them would push a model that expects one of them into unwanted notes.
-    """
-
-    counts_bars = True
-
-    def __init__(
-        self,
-        grammar: EnsembleGrammar,
-        script: Script,
-        *,
-        may_end_silent: bool = False,
-        on_tonic: bool = False,
-    ) -> None:
-        """Start one sequence, where `grammar` is.
-
-        `may_end_silent`: the last bar can be empty. `on_tonic`: the script has the tonic chord in the last bar, and
-        only its tones are allowed on the downbeat there, as in the endings of real pieces.
-        """
-        self._grammar, self._script, self._may_end_silent = grammar, script, may_end_silent
-        self._on_tonic = on_tonic
-        self._place = np.full(len(grammar.bars), FREE)
-        self._key = np.full(len(grammar.bars), -1)  # of the tonic chord in the last bar
-
-    @property
-    def bars(self) -> np.ndarray:
-        """The number of bars so far, including the current one: (B,)."""
-        return self._grammar.bars
-
-    def allowed(self) -> np.ndarray:
-        """Return the mask of the tokens that can come next: (B, V) bool."""
-        mask = self._grammar.allowed().copy()
-        bars, scripted = self._grammar.bars, self._place != FREE
-        may_begin, has_next = mask[:, BAR].copy(), bars < len(self._script.first) - 1
-        may_end = mask[:, END] | (may_begin & self._may_end_silent)
-        over = np.flatnonzero(np.where(has_next, may_begin, may_end))
-        mask[:, [BAR, END]] = False
-        mask[over, BAR] = mask[over, END] = True
-        mask[over, self._script.opening[bars[over]]] = True
-        # A bar with scripted chords has no others. Before the first bar, index −1 reads the last entry, False.
-        rows = np.flatnonzero(self._script.in_chords[bars - 1] & self._grammar.in_chords)
-        mask[rows, AT.start : AT.stop] = False
-        for row in np.flatnonzero((self._key >= 0) & self._grammar.on_downbeat):
-            tones = mask[row].copy()
-            tones[PITCH.start : PITCH.stop] &= TRIADS[self._key[row]]
-            mask[row] = tones if tones.any() else mask[row]
-        rows = np.flatnonzero(scripted)
-        forced = self._script.tokens[self._place[rows]]
-        forced[forced == TONIC] = self._grammar.tonics(rows[forced == TONIC])
-        mask[rows] = False
-        mask[rows, forced] = True
-        return mask
-
-    def take(self, ids: np.ndarray) -> None:
-        """Advance past a valid prompt; all but the last bar at once if the script has only their bar tokens."""
-        bars = np.flatnonzero(ids == BAR)
-        first = self._script.first[: len(bars)]
-        only_bars = len(bars) > 1 and (np.diff(first) == 1).all()
-        last = bars[-1] if only_bars else 0
-        self._grammar.take(ids[:last])
-        super().take(ids[last:])
-
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the script's next opening for a `bar` or `end` that the model chose; else the token."""
-        over = (self._place == FREE) & np.isin(tokens, (BAR, END))
-        return np.where(over, self._script.opening[self._grammar.bars], tokens)
-
-    def advance(self, tokens: np.ndarray) -> None:
-        """Append one token to each row."""
-        tokens, bars = np.asarray(tokens, dtype=np.int64), self._grammar.bars
-        has_next = bars < len(self._script.first) - 1
-        opens = (self._place == FREE) & has_next & (tokens == self._script.opening[bars])
-        first = self._script.first[np.where(opens, bars, 0)]
-        place = np.where(opens, first, np.maximum(self._place, 0))
-        if self._on_tonic:
-            is_tonic = ~has_next & (self._place != FREE) & np.isin(tokens, TONICS)
-            self._key = np.where(is_tonic, (tokens[:, None] == TONICS).argmax(1), self._key)
-        self._grammar.advance(tokens)
-        within = (opens | (self._place != FREE)) & (place + 1 < self._script.stop[place])
-        self._place = np.where(within, place + 1, FREE)

@@ -21,6 +21,7 @@ from tests.tokenization.grammar_cases import written as written_by
 from tests.training.data.sources.on_disk import band
 from tokenization.analysis.chords import ROOTS
 from tokenization.ensemble import layouts
+from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.language import ACCENTS
 from tokenization.ensemble.layouts import plain, plan_of
 from tokenization.ensemble.spelling import Reading, closed, spell
@@ -397,6 +398,24 @@ def test_all_requested_parts_play(more: dict[str, Any]):
         first = LANGUAGE.text(take.ids).split("\n")[1]
         chords = " chords at_0 chord_C_M at_36 chord_G_7" if "chords" in more else ""
         assert first.startswith(f"bar return_new players_4 metre_3/4{chords}")
+
+
+def test_a_token_that_leaves_out_too_many_parts_becomes_the_next_part():
+    head = "begin flute piano piano voice_2 harp drums bar players_3 flute at_0 length_24 loudness_9 pitch_60"
+    grammar = EnsembleGrammar()
+    grammar.take(np.array([LANGUAGE.vocabulary.id(name) for name in head.split()]))
+
+    def after(token: str) -> str:
+        ids = np.array([LANGUAGE.vocabulary.id(token)])
+        assert grammar.allowed()[0, ids[0]]
+        return LANGUAGE.vocabulary.names[grammar.instead(ids)[0]]
+
+    assert [after(name) for name in ("bar", "end", "drums")] == ["piano"] * 3
+    assert [after(name) for name in ("piano", "harp", "at_24")] == ["piano", "harp", "at_24"]
+    grammar.take(np.array([LANGUAGE.vocabulary.id("piano")]))
+    allowed = grammar.allowed()[0]
+    assert allowed[LANGUAGE.vocabulary.id("at_0")]
+    assert allowed[LANGUAGE.vocabulary.id("voice_2")]  # harp and drums are left
 
 
 @pytest.mark.parametrize("planned", [1, 2, 3, 5])
