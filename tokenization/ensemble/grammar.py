@@ -286,6 +286,8 @@ class EnsembleGrammar(Grammar):
         rows = np.flatnonzero(
             np.isin(self._kind, OPENING) & (is_part | np.isin(tokens, (BAR, END)))
         )
+        if not len(rows):
+            return tokens
         later, left, required = self._later_parts(rows)
         chosen = later & (self._instrument[rows] == tokens[rows, None] - PART.start)
         remaining = np.where(is_part[rows], (chosen * left).max(1), 0)
