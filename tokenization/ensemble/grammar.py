@@ -58,7 +58,8 @@ from tokenization.grammar import Grammar
 # The kind of the last token; NOTHING before the first one. A row is never in state GOAL or ABOUT: see `advance`.
 NOTHING, BEGUN, DECLARED, AFTER_BAR, AFTER_PLAN, AFTER_METRE, NAMED, PLACED = range(8)
 AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE, ENDED, GOAL, ABOUT = range(8, 14)
-OPENING = AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE  # after them a part or a bar can begin
+# Whether a part or a bar can begin after each kind.
+OPENS = np.isin(np.arange(ABOUT + 1), (AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE))
 KEYS = 128
 # The tonic chord of each key, and the pitches that belong to it: (24,) and (24, pitches).
 TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm" for root in ROOTS])
@@ -182,7 +183,7 @@ class EnsembleGrammar(Grammar):
             if may_change.any():
                 mask[:, METRE.start : METRE.stop] = may_change[:, None]
                 mask[np.arange(len(kind)), METRE.start + self._metre] = False
-        rows = np.flatnonzero(np.isin(kind, OPENING))
+        rows = np.flatnonzero(OPENS[kind])
         if len(rows):
             row, part = np.nonzero(self._later_parts(rows)[0])
             mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
@@ -283,9 +284,8 @@ class EnsembleGrammar(Grammar):
         Masking such tokens would push a model that expects one of them into unwanted notes.
         """
         is_part = PART.holds(tokens)
-        rows = np.flatnonzero(
-            np.isin(self._kind, OPENING) & (is_part | np.isin(tokens, (BAR, END)))
-        )
+        leaves = is_part | (tokens == BAR) | (tokens == END)
+        rows = np.flatnonzero(leaves & OPENS[self._kind])
         if not len(rows):
             return tokens
         later, left, required = self._later_parts(rows)
