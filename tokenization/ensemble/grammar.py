@@ -46,7 +46,6 @@ from tokenization.ensemble.tokens import (
     PLAN_FAMILIES,
     PLAN_START,
     PLAN_STOP,
-    PLAYERS,
     PLAYERS_1,
     STYLE,
     TEMPO,
@@ -191,7 +190,9 @@ class EnsembleGrammar(Grammar):
             mask[rows, END] = self._noted[rows]
         # A given part gets no more notes than the given ones.
         writable = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
-        self._allow_notes(mask, np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & writable))
+        playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & writable)
+        if len(playing):
+            self._allow_notes(mask, playing)
         return mask
 
     def _allow_head(self, mask: np.ndarray, rows: np.ndarray) -> None:
@@ -292,9 +293,8 @@ class EnsembleGrammar(Grammar):
         chosen = later & (self._instrument[rows] == tokens[rows, None] - PART.start)
         remaining = np.where(is_part[rows], (chosen * left).max(1), 0)
         skips = np.flatnonzero(remaining < required)
-        next_player = (left[skips] == left[skips, :1]).sum(
-            1
-        ) - 1  # the last one from which all are left
+        # The next player is the last part from which all players are left.
+        next_player = (left[skips] == left[skips, :1]).sum(1) - 1
         tokens = tokens.copy()
         tokens[rows[skips]] = PART.start + self._instrument[rows[skips], next_player]
         return tokens
@@ -330,7 +330,7 @@ class EnsembleGrammar(Grammar):
         for row in np.flatnonzero((kind == NAMED) | (kind == AFTER_BAR)):
             self._begin_bar_or_part(int(row), int(tokens[row]))
         self._flat = self._flat | (tokens == FLAT)
-        planned = (tokens >= PLAYERS_1) & (tokens < PLAYERS_1 + PLAYERS) & (kind == AFTER_PLAN)
+        planned = VOCABULARY["players"].holds(tokens) & (kind == AFTER_PLAN)
         self._planned = np.where(planned, tokens - PLAYERS_1 + 1, self._planned)
         ranked = (kind == ABOUT) | (kind == AFTER_PLAN)
         self._rank = np.where(ranked, RANK[tokens], self._rank)
