@@ -6,6 +6,7 @@ For each sequence the following is drawn:
 - its parts, their order, and sometimes other instruments. Within a bar, later parts accompany earlier ones, so every
   order is an example of accompaniment. The chords are a part too;
 - for a band, whether it plays in a new style, and for a song, whether bands join it (new_styles.py);
+- whether it is as plain as many files are, without dynamics and in sixteenths;
 - a transposition;
 - which attributes of the piece (style, key, tempo) and of its bars (the plan) are encoded: all, some or none, so that
   the model learns both to plan by itself and to follow a given plan.
@@ -31,7 +32,16 @@ from tokenization.ensemble.layouts import (
     with_style_and_key,
 )
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import DRUMS, END, HARMONY, PART, PART_NAMES, PLAN, TEMPO
+from tokenization.ensemble.tokens import (
+    DRUMS,
+    END,
+    FLAT_VELOCITY,
+    HARMONY,
+    PART,
+    PART_NAMES,
+    PLAN,
+    TEMPO,
+)
 from tokenization.language import COUNTED, PERIOD, transposed
 from tokenization.score import Score
 from training.config import DataConfig
@@ -56,7 +66,10 @@ MELODIC = [
 ]  # fmt: skip
 PIANO = PART_NAMES.index("piano")
 BAND, SONGS = "band", ("pop", "song")  # styles of sets of bands, and of songs
-MORE = (0, 0, 0, 1, 1, 2)  # bands whose parts join, besides the first
+MORE = (0, 1, 1, 2, 2, 3)  # bands whose parts join, besides the first
+IN_SIXTEENTHS = (
+    0.85  # fraction of its notes on a grid of sixteenths, above which it may be rounded to it
+)
 DRAWS = 8  # other pieces to try for a band of the same metre
 
 
@@ -76,6 +89,8 @@ def cut_ensemble(
     mixed = {BAND: config.mix_styles}.get(style or "", config.add_bands * (style in SONGS))
     if mixed and kind in ("plain", "accompaniment") and random.random() < mixed:
         piece = _mixed(language, piece, style == BAND, another, random)
+    if config.make_plain and kind != "gap" and random.random() < config.make_plain:
+        piece = _made_plain(language, piece, random)
     piece = randomly_transposed(
         config.transpose, random, partial(transposed, language.vocabulary, piece)
     )
@@ -175,6 +190,22 @@ def _mixed(
         score = with_bands(score, bands, random)
     changed = language.encode(score).ids.astype(np.int64)
     return changed if ids[-1] == END else changed[:-1]
+
+
+def _made_plain(language: Ensemble, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return a piece without dynamics, half of them in sixteenths if most notes start on this grid."""
+    score = language.decode(ids)
+    grid = score.ticks_per_beat // 4
+    notes = score.notes.replace(velocity=np.full(len(score.notes), FLAT_VELOCITY))
+    onset = notes.onset_ticks
+    if len(notes) and (onset % grid == 0).mean() > IN_SIXTEENTHS and random.random() < 0.5:
+        onset = (onset + grid // 2) // grid * grid
+        duration = np.maximum(grid, (notes.duration_ticks + grid // 2) // grid * grid)
+        notes = notes.replace(onset_ticks=onset, duration_ticks=duration).sorted().merged()
+    if not len(notes):
+        return ids
+    plain = language.encode(score.replace(notes=notes)).ids.astype(np.int64)
+    return plain if ids[-1] == END else plain[:-1]
 
 
 def _draw_band(

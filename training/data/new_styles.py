@@ -38,7 +38,21 @@ GROUPS = (
 )
 BASSES = range(32, 40)  # programs that are not replaced
 FAMILY = 8  # programs of a family of General MIDI
-FAMILIES = (0, 8, 16, 24, 40, 48, 56, 64, 72, 80, 88)  # their first programs
+FAMILIES = (
+    0,
+    0,
+    0,
+    8,
+    16,
+    24,
+    40,
+    48,
+    56,
+    64,
+    72,
+    80,
+    88,
+)  # their first programs; several pianos are common
 VELOCITY_CHANGE = 20  # at most
 SECTIONS = (2, 4, 4, 8)  # bars
 
