@@ -217,7 +217,7 @@ class Language(ABC):
         """Convert an arranged score to tokens, from `begin` to `end`."""
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
-        """Convert the arranged form of a score to tokens, adapted as a prompt for a model."""
+        """Convert an arranged score to tokens; the setting may keep what arranging changed in the file's score."""
         return self.encode(arranged)
 
     @abstractmethod
