@@ -33,7 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detokenize": ("app.commands.tokens", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set, or inspect one"),
     "train": ("app.commands.train", "train a model, or resume a run"),
-    "compare": ("app.commands.compare", "train several models on one budget and tabulate them"),
+    "compare": (
+        "app.commands.compare",
+        "train several models with the same budget and tabulate the results",
+    ),
     "evaluate": ("app.commands.evaluate.evaluate", "evaluate models and the music they write"),
     "benchmark": ("app.commands.benchmark", "compare small models on the papers' benchmarks"),
     "bench": ("app.commands.bench", "measure speed and memory on this machine"),

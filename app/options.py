@@ -49,7 +49,7 @@ def add_tracks(parser: argparse.ArgumentParser) -> None:
     """Declare --tracks."""
     parser.add_argument(
         "--tracks", nargs="+", metavar="TRACK",
-        help="tracks to use, by name or number; in groove as bass=… drums=… other=… (default: detected)",
+        help="tracks to use, by name or number; for the language groove, bass=… drums=… other=… (default: detected)",
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     """Declare --device."""
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps",
-        help="where to compute; auto uses a GPU if one is available",
+        help="the device to compute on; auto uses a GPU if one is available",
     )  # fmt: skip
 
 

@@ -236,7 +236,7 @@ ABOUT = {
         music written freely.""",
     "realism": """Real pieces are continued from their first bars. The written and the real bars are cut into windows
         of 8 bars, and a classifier is trained on some songs to tell written from real windows in the others, by about
-        25 statistics of each window. An AUC of 1 means that it always can, 0.5 that they are indistinguishable. The
+        24 statistics of each window. An AUC of 1 means that it always tells them apart, 0.5 that it cannot. The
         table also has the AUC without the statistics of loudness, the AUC between two halves of the real songs (a
         control, about 0.5), and the statistics that discriminate best.""",
     "originality": """Real pieces are continued from their first bars. For every two written bars, and for the same

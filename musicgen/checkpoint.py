@@ -1,4 +1,4 @@
-"""Model folders: config.json (configuration and card), model.safetensors (weights) and README.md (for people).
+"""Model folders: config.json (configuration and card), model.safetensors (weights) and README.md (human-readable).
 
 Nothing is pickled. Saving is atomic: the folder always holds one complete model, the old or the new one. The weights
 are written under another name; then config.json, which states their hash, is replaced, and then they are renamed.

@@ -293,9 +293,9 @@ def continuation_grammar(
     music `ends` with the last of `bars`, the prompt has already begun the first of them.
     """
     if ends and "end" not in language.abilities:
-        raise language.lacks("which has no tokens for an end")
+        raise language.lacks("which cannot write endings")
     if chords is not None and "chords" not in language.abilities:
-        raise language.lacks("which follows no given chords")
+        raise language.lacks("which cannot follow given chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
     return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])
 

@@ -112,7 +112,7 @@ class Playable(Player):
         if source is None:
             prompt = empty_prompt(self.language, idea, plan)
         elif idea:
-            raise ValueError("an idea is for a piece from nothing; give either an idea or a piece")
+            raise ValueError("an idea applies only to a new piece; give either an idea or a piece")
         else:
             prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
         return Continuation(self, prompt, request).finish().takes()

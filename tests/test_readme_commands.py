@@ -254,4 +254,4 @@ def test_the_page_is_called(language: str, page: str, place: Path):
     else:
         assert "event: complete" in done.stdout
         names = [file["orig_name"] for file in files]
-    assert names == ["song.cont_0.mid", "song.cont_1.mid"]
+    assert names == ["song.prompt_cont_0.mid", "song.prompt_cont_1.mid"]

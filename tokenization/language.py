@@ -386,7 +386,7 @@ class Language(ABC):
 # Each language, with a short description.
 LANGUAGES = {
     "remi": "one piano with chords, in 4/4",
-    "groove": "bass, drums and one more",
+    "groove": "bass, drums and one other part",
     "ensemble": "any parts, in every metre",
 }
 
@@ -394,7 +394,7 @@ LANGUAGES = {
 def language(name: str) -> Language:
     """Return a language by name. It is imported on demand, so that a command loads only the one of its model."""
     if name not in LANGUAGES:
-        raise ValueError(f"there is no language {name!r}; there are {' and '.join(LANGUAGES)}")
+        raise ValueError(f"there is no language {name!r}; available: {', '.join(LANGUAGES)}")
     return getattr(import_module(f"tokenization.{name}.language"), name.capitalize())()
 
 

@@ -167,7 +167,7 @@ class Prepared:
     def rows(self, split: str) -> np.ndarray:
         """Return the indices of the rows of a split, ascending."""
         if split not in SPLITS:
-            raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
+            raise ValueError(f"there is no split {split!r}; available: {', '.join(SPLITS)}")
         return np.flatnonzero(self.pieces.split == SPLITS.index(split))
 
     def name(self, row: int) -> str:

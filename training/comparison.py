@@ -45,7 +45,7 @@ def run_results(run: Path) -> Row:
     """Return the results of a finished run at its last step."""
     found = run_folder.newest(run)
     if found is None:
-        raise ValueError(f"{run} holds no checkpoint")
+        raise ValueError(f"{run} has no checkpoint")
     state = run_folder.read_state(found)
     return {
         "parameters": read_card(run / MODEL)[1].parameters,

@@ -68,7 +68,7 @@ def publish(run: Path, destination: Path, dtype: str) -> str:
     batches = Batches(config.data, config.seed)
     found = run_folder.newest(run)
     if found is None:
-        raise ValueError(f"{run} holds no checkpoint; train it first")
+        raise ValueError(f"{run} has no checkpoint; train it first")
     check_data(found, batches)
     model, card = checkpoint.load(run / MODEL)
     validation = Validation(config, batches, model)

@@ -152,13 +152,13 @@ def unpack(folder: Path, run: Path) -> dict[str, Any]:
     config = from_plain(RunConfig, content.pop("config"), str(folder / ROUND))
     before = run_folder.newest(run)
     if before is None and run.is_dir() and any(run.iterdir()):
-        raise ValueError(f"{run} is not empty and holds no run; choose another folder")
+        raise ValueError(f"{run} is not empty and has no run; choose another folder")
     with tempfile.TemporaryDirectory() as temporary:
         found = Path(temporary)
         read_run(folder, found)
         held = run_folder.newest(found)
         if held is None:
-            raise ValueError(f"{folder} holds no checkpoint")
+            raise ValueError(f"{folder} has no checkpoint")
         if before is not None and before.name >= held.name:
             raise ValueError(
                 f"{run} is already at step {int(before.name)}; the round ended at step {int(held.name)}"

@@ -201,7 +201,7 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
     if not saved.is_file() and found is None:
         if folder.is_dir() and any(not path.match(".*.part") for path in folder.iterdir()):
             raise ValueError(
-                f"{folder} is not empty and holds no run; choose another folder with --set run=…"
+                f"{folder} is not empty and has no run; choose another folder with --set run=…"
             )
         return [from_start] if resume else []
     if not resume:

@@ -28,7 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--port", type=int, help="default: the first free one from 7860 on")
     parser.add_argument(
-        "--model", help="the model to select at first: a name, a folder, or untrained:tiny"
+        "--model",
+        help="the model that is selected when the page opens: a name, a folder, or untrained:tiny",
     )
     parser.add_argument(
         "--share", action="store_true", help="make the page public through gradio's tunnel"
@@ -131,7 +132,7 @@ def warnings(host: str, share: bool) -> list[str]:
     if share:
         found.append(
             "The page becomes public: everyone who has its address can use it, "
-            "and all data go through a server of gradio."
+            "and all data goes through a server of gradio."
         )
     return found
 

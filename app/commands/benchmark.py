@@ -49,7 +49,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "source", metavar="SOURCE", nargs="?", type=Path, help="the data, as listed below"
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--short", action="store_true", help="a small version, for two cores")
+    which.add_argument(
+        "--short", action="store_true", help="a reduced version that two cores can train"
+    )
     which.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
     parser.add_argument(
         "--encodings", nargs="+", metavar="NAME",
@@ -63,7 +65,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=int, metavar="N",
         help="train each run for N seconds of processor time, instead of for --steps",
     )  # fmt: skip
-    parser.add_argument("--device", default="cpu", help="where to compute, such as cuda")
+    parser.add_argument("--device", default="cpu", help="the device to compute on, such as cuda")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="folder for the results, to resume from"
     )

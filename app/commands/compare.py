@@ -47,7 +47,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--steps", type=int, default=2000, metavar="N", help="steps of each run")
     parser.add_argument(
-        "--seeds", type=int, default=1, metavar="N", help="train each with N different seeds"
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the number of seeds to train each configuration with",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",

@@ -114,9 +114,13 @@ def _add_source(parser: argparse.ArgumentParser, source: Source) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--test-only", action="store_true",
-        help="hold out all pieces, to evaluate models on music that none was trained on",
+        help="put all pieces into the test split, as music that no model was trained on",
     )  # fmt: skip
-    parser.add_argument("--title", metavar="TEXT", help="name of the data, for models' READMEs")
+    parser.add_argument(
+        "--title",
+        metavar="TEXT",
+        help="name of the data set, for the READMEs of models trained on it",
+    )
     parser.add_argument(
         "--licence", metavar="TEXT", help="licence of the data, for models' READMEs"
     )

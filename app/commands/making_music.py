@@ -54,7 +54,7 @@ UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 Options = Mapping[str, tuple[Any, str, str]]  # name → type, metavar and help
 PLAN: Options = {
     "density": (float, "N", "notes per beat"),
-    "register": (float, "PITCH", "MIDI pitch of the highest line"),
+    "register": (float, "PITCH", "MIDI pitch of the highest notes"),
     "loudness": (float, "V", "mean velocity"),
     "form": (str, "LETTERS", "sections of equal length, such as 'A A B A'"),
     "plan": (Path, "FILE.json", "a file with any of these, for all bars or bar by bar"),
@@ -77,13 +77,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n".join(["examples:", *examples])
     if name != "generate":
         parser.add_argument(
-            "pieces", metavar="FILE", nargs="+", help="MIDI, MusicXML or ABC files, for one batch"
+            "pieces",
+            metavar="FILE",
+            nargs="+",
+            help="one or more MIDI, MusicXML or ABC files, generated as one batch",
         )
         add_tracks(parser)
     if name in ("continue", "end"):
         parser.add_argument(
             "--prompt-bars", type=_prompt_bars, default="all", metavar="N|all",
-            help="continue the first N bars",
+            help="use the first N bars as the prompt",
         )  # fmt: skip
     if name == "rewrite":
         parser.add_argument(
@@ -166,7 +169,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
         )  # fmt: skip
     _add_group(parser, "plan", "attributes of the new bars, for models that follow a plan", PLAN)
     parser.add_argument(
-        "--seed", type=int, default=Request.seed, help="the same seed gives the same music"
+        "--seed",
+        type=int,
+        default=Request.seed,
+        help="random seed; the same seed gives the same music",
     )
     add_device(parser)
     parser.add_argument(
@@ -174,7 +180,7 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )
     parser.add_argument("--audio", action="store_true", help="also write a WAV of each MIDI file")
     parser.add_argument(
-        "--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs, with this soundfont"
+        "--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with this soundfont"
     )
     output.add_json(parser)
 

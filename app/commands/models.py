@@ -19,7 +19,7 @@ ABILITIES = {"chords": "follow chords", "plan": "follow a plan"}  # where the na
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "folder", nargs="*", metavar="FOLDER", help="other models: folders of models or runs"
+        "folder", nargs="*", metavar="FOLDER", help="folders of further models or runs"
     )
     output.add_json(parser)
 

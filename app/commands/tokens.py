@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
         )
-        add_language(parser, "remi")
+        add_language(parser, "ensemble")
         add_tracks(parser)
     else:
         parser.add_argument(

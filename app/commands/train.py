@@ -32,7 +32,7 @@ SETTINGS: dict[str, tuple[str, str, type, str]] = {
     "precision": (
         "device.precision", "PRECISION", str, "32-true, bf16-mixed, or auto: bf16-mixed if the device supports it",
     ),
-    "seed": ("seed", "SEED", int, "seed of everything random (default: 1)"),
+    "seed": ("seed", "SEED", int, "random seed (default: 1)"),
 }  # fmt: skip
 LINE_SECONDS = 60.0  # between two progress lines where there is no terminal
 

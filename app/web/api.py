@@ -220,7 +220,7 @@ def add_api(server: gr.Server, api: Api) -> None:
             "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations,
             "sampling": sampling, "ends": ends, "chords": chords,
         }  # fmt: skip
-        return api.written(file, wanted, "cont", request)
+        return api.written(file, wanted, "prompt_cont", request)
 
     @with_sampling
     def begin(

@@ -23,7 +23,7 @@ EXAMPLES = {
 def example(name: str) -> bytes:
     """Return the file of an example."""
     if name not in EXAMPLES:
-        raise ValueError(f"there is no example with that name; there are {', '.join(EXAMPLES)}")
+        raise ValueError(f"there is no example with that name; available: {', '.join(EXAMPLES)}")
     return (Path(str(files("app") / "examples")) / f"{name}.mid").read_bytes()
 
 
@@ -49,7 +49,7 @@ class OfferedModels:
         """Return the language of a model; no name means the first."""
         if (name or self.first) not in self.languages:
             raise ValueError(
-                f"there is no model with that name; there are {', '.join(self.languages)}"
+                f"there is no model with that name; available: {', '.join(self.languages)}"
             )
         return self.languages[name or self.first]
 

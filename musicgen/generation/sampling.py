@@ -127,32 +127,32 @@ class Sampling:
     """
 
     temperature: float = _set_by(1.0, Control(
-        "how daring: 0 always takes the most probable token, 1 is the model itself", "T",
-        "Temperature", "0: always the most probable note", most=2,
+        "randomness: 0 always takes the most probable token, 1 samples from the model's own probabilities", "T",
+        "Temperature", "0: always the most probable token", most=2,
     ))  # fmt: skip
     top_p: float = _set_by(1.0, Control(
-        "only the most probable tokens whose probabilities add up to P", "P",
+        "sample from the most probable tokens whose probabilities add up to P", "P",
         "Top-p", "1: no limit", least=0.05,
     ))  # fmt: skip
     top_k: int | None = _set_by(None, Control(
-        "only the K most probable tokens (default: any)", "K",
+        "sample from the K most probable tokens (default: no limit)", "K",
         "Top-k", "0: no limit", most=200, step=1,
     ))  # fmt: skip
     min_p: float = _set_by(0.0, Control(
-        "only tokens at least P times as probable as the most probable one, 0 for all", "P",
+        "sample from tokens at least P times as probable as the most probable one; 0: no limit", "P",
         "Min-p", "0: no limit", most=0.5,
     ))  # fmt: skip
     by_kind: bool | None = None  # see `Kinds`; None: as the language prefers
     # Of earlier bars (recall.py), if the model has learned it.
     recall: float = _set_by(1.0, Control(
-        "how strongly the music recalls earlier bars, 0 to 1; 0: not at all", "R",
-        "Repetition", "how strongly earlier bars are recalled; 0: not at all", step=0.05,
+        "how strongly earlier bars are recalled, 0 (not at all) to 1", "R",
+        "Recall", "how strongly earlier bars are recalled; 0: not at all", step=0.05,
     ))  # fmt: skip
     # Classifier-free guidance (Ho and Salimans 2022) towards a requested plan:
     # logits without the plan + guidance · (logits with it − logits without it).
     guidance: float = _set_by(2.0, Control(
-        "how strictly bars keep to the requested plan; 1 is the model itself", "G",
-        "Guidance", "how strictly a plan is kept; 1: the model itself", least=1, most=4, step=0.1,
+        "how closely bars follow the requested plan; 1: no guidance", "G",
+        "Guidance", "how closely bars follow a plan; 1: no guidance", least=1, most=4, step=0.1,
     ))  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -223,5 +223,5 @@ def test_ids_outside_the_vocabulary_are_faults():
     assert fault.reason == "9999 is not an id of this language, which has 362 tokens"
     assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]
     assert REMI.validate([]) is None
-    with pytest.raises(ValueError, match="there is no language 'x'; there are remi and groove"):
+    with pytest.raises(ValueError, match="there is no language 'x'; available: remi, groove"):
         language("x")

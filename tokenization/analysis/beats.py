@@ -296,7 +296,7 @@ def _from_a_bar_line(score: Score) -> tuple[Score, list[str]]:
     """Return a score that starts on a bar line, and its metres.
 
     If the notes do not follow the score's beats, these are estimated in bars of four, unless they are known to be
-    right. A first bar that is shorter than the next is an upbeat and is completed, unless two metres alternate bar by
+    right. A first bar that is shorter than the next is a pickup and is completed, unless two metres alternate bar by
     bar, such as 3/8 and 2/4 for 7/8.
     """
     score = score if score.beats_known else _with_beats(score)
@@ -306,7 +306,8 @@ def _from_a_bar_line(score: Score) -> tuple[Score, list[str]]:
     if len(start) > 1 and start[1] < length[1] and start[1] <= length[0] and not in_turn:
         rest = round(length[1] - start[1])
         beats = rest / score.ticks_per_beat
-        message = f"The first bar is an upbeat and starts with {beats:g} beats of rest."
+        unit = "beat" if beats == 1 else "beats"
+        message = f"The first bar is a pickup, preceded by {beats:g} {unit} of rest."
         score, names = later(score, rest).remark(Remark(message)), names[1:]
         meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))
     return score.replace(meters=meters), list(dict.fromkeys(names))
@@ -349,7 +350,7 @@ def _with_beats(score: Score) -> Score:
     beat_map = estimated(score)
     tempo = np.median(beat_map.beats_per_minute)
     message = (
-        "The notes do not lie on the file's beats, as in a recording; "
+        "The notes do not fall on the file's beats, as in a live recording; "
         f"the beats are estimated: about {tempo:.0f} a minute."
     )
     return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message))

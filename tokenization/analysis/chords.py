@@ -234,7 +234,7 @@ def with_chords(score: Score) -> Score:
     if chords := named(score):
         return score.replace(markers=chords)
     return score.replace(markers=recognise(score)).remark(
-        "No chords are named; they are recognised from the notes."
+        "The file has no chord symbols; chords were recognised from the notes."
     )
 
 

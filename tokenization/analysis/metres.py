@@ -18,7 +18,7 @@ from tokenization.score import Meters, Notes, Score
 
 SUBBEATS_PER_WHOLE = 16
 # In the order of their tokens; the first is the default. Adding one, even at the end, would shift all later tokens and
-# break saved models. CONTRIBUTING.md explains how to extend a language.
+# break saved models.
 METRES = (
     (4, 4), (2, 4), (3, 4), (6, 8), (9, 8), (12, 8), (2, 2), (3, 8), (6, 4), (3, 2), (5, 4), (1, 4),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Goals of the ensemble language: fill a gap, write parts to others, continue to an end, each with an optional plan."""
+"""Goals of the ensemble language: fill a gap, accompany given parts, continue to an end, each with an optional plan."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class Goals(Language):
         given = [part for part in range(len(reading.parts)) if part not in existing]
         if not any(reading.parts[part] != HARMONY for part in given):
             raise ValueError(
-                f"the piece has no other part to which {listed(list(write))} could be written"
+                f"the piece has no other part that {listed(list(write))} could accompany"
             )
         if len(reading.parts) + len(added) > MOST_PARTS:
             raise ValueError(

@@ -106,7 +106,7 @@ def _with_parts(score: Score, chosen: list[int]) -> Score:
     ]
     remarks = remarks_on_others(score, kept)
     if len(kit) > 1:
-        remarks.append(Remark("The drums of several tracks are one part."))
+        remarks.append(Remark("The drums of several tracks were merged into one part."))
     return regrouped(score, groups).remark(*remarks)
 
 

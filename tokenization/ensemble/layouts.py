@@ -368,7 +368,7 @@ class Plans(Language):
             return np.array([BEGIN, *head]), setting
         numbers = [PART_NAMES.index(instruments(part)[0]) for part in parts or ("piano", "piano")]
         if len(numbers) > MOST_PARTS - 1:
-            raise ValueError(f"{len(numbers)} parts are asked for; the limit is {MOST_PARTS - 1}")
+            raise ValueError(f"{len(numbers)} parts were requested; the limit is {MOST_PARTS - 1}")
         if HARMONY not in numbers and any(number < PITCHED for number in numbers):
             numbers = [HARMONY, *numbers]
         for number in {*numbers}:

@@ -1,1 +1,1 @@
-"""The groove language: bass, drums and one more part as note-ons, note-offs and time shifts."""
+"""The groove language: bass, drums and one other part as note-ons, note-offs and time shifts."""

@@ -262,7 +262,7 @@ def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
 
 
 class Groove(Language):
-    """The language of bass, drums and one more part."""
+    """The language of bass, drums and one other part."""
 
     name = "groove"
     vocabulary = VOCABULARY

@@ -271,7 +271,7 @@ class KeptMidi:
 
     def _write_to(self, number: int, channel: int, notes: Notes) -> None:
         """Add notes to a chunk; new and kept notes of one key end each other where they start."""
-        # The rest that completes an upbeat is before the start of the file.
+        # The rest that completes a pickup is before the start of the file.
         onsets, ends = (
             np.maximum(self.edit.tick_of(ticks), 0)
             for ticks in (notes.onset_ticks, notes.end_ticks)

@@ -40,7 +40,7 @@ class Limits:
             unit, factor = ("minutes", 60) if quantity == "seconds" else (quantity, 1)
             raise MusicFileError(
                 f"{name} has {found / factor:,.0f} {unit}, but at most {allowed / factor:,.0f} "
-                f"can be read: give a part of it"
+                f"can be read: use an excerpt"
             )
 
 

@@ -290,7 +290,7 @@ def read_midi(
     score = _score([chunk for chunk, _ in events], found.ticks_per_beat, limits, name)
     if not len(score.notes):
         advice = "export it again, it is damaged" if is_damaged else "choose a file with music"
-        raise MusicFileError(f"{name} holds no notes that can be read: {advice}")
+        raise MusicFileError(f"{name} contains no notes that can be read: {advice}")
     score = complete_within(score, limits, name)
     return score.remark(*[DAMAGED] * is_damaged)
 

@@ -267,7 +267,7 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     try:
         order = play_order(written.bars, limits.beats)
     except TooLong as error:
-        raise MusicFileError(f"{name} has {error}: give a part of it") from None
+        raise MusicFileError(f"{name} has {error}: use an excerpt") from None
     # Each bar in the parts that have it.
     parts = [
         [part.bars[bar] for part in written.parts if bar < len(part.bars)]
@@ -280,7 +280,7 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     if not sum(sizes):
         if any(bar.chords for bar in written.bars):
             raise MusicFileError(f"{name} holds chords but no notes: add a melody to them")
-        raise MusicFileError(f"{name} holds no notes: choose a file with music in it")
+        raise MusicFileError(f"{name} contains no notes: choose a file with music in it")
     times = _times(written)
     lengths = [_length(bars, time) for bars, time in zip(parts, times, strict=True)]
     starts, metres = place_bars([lengths[i] for i in order], [times[i] for i in order])

@@ -101,5 +101,5 @@ def _members(source: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
                     yield entry.filename, entry.file_size, partial(archive.open, entry)
     else:
         raise ValueError(
-            f"{source} is neither a folder nor a tar or zip archive; give one that holds the music"
+            f"{source} is neither a folder nor a tar or zip archive; give one that contains the music"
         )

@@ -255,7 +255,7 @@ def check_destination(destination: Path, *, replace: bool) -> None:
         meta = read_meta(destination)
     except ValueError:
         raise ValueError(
-            f"{destination} is not empty and holds no prepared data set; choose another folder"
+            f"{destination} is not empty and has no prepared data set; choose another folder"
         ) from None
     if not replace:
         raise ValueError(

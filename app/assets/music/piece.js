@@ -117,7 +117,7 @@ export function trimmed(piece, bars) {
   return withColumns({ ...withRows(piece, rows), lines }, early);
 }
 
-// The piece without the bars first … stop − 1; later bars move up.
+// The piece without the bars first … stop − 1; later bars move forward.
 export function without(piece, first, stop) {
   const from = piece.lines[first],
     to = piece.lines[stop],

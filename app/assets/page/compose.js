@@ -15,7 +15,7 @@ const ENDINGS = {
   stopped: (seconds) => `Stopped after ${seconds} s; the notes so far are kept.`,
   late: (seconds) => `Stopped at the time limit, ${seconds} s; the notes so far are kept.`,
   bound: (seconds) =>
-    `Stopped after ${seconds} s at the model’s greatest length; the notes so far are kept.`,
+    `Stopped after ${seconds} s at the model’s maximum length; the notes so far are kept.`,
 };
 
 export class Composer {

@@ -16,7 +16,7 @@ import { takesPart } from "./takes.js";
 const UNTRAINED =
   "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
 
-const UNSAVED = "The browser is out of storage for this project; save it as a file.";
+const UNSAVED = "The browser has no storage left for this project; save it as a file.";
 
 async function appOf(facts, store) {
   const desk = await store.open(),

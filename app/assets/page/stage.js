@@ -37,7 +37,7 @@ function readingNotes(roll) {
     notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
     notices.hidden = !changes.length;
     remarks.hidden = !more.length;
-    const name = make("span", "mg-wordy", "Import notes: ");
+    const name = make("span", "mg-wordy", "Import report: ");
     remarks.firstChild.replaceChildren(name, count(more.length, "remark"));
     list.replaceChildren(...more.map((text) => make("li", "", text)));
   }
@@ -106,7 +106,7 @@ function stageParts(app, { roll }, show) {
 
 function hintFor(app, isScore) {
   if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
-  if (app.begins) return "the model chooses whatever is set to Any";
+  if (app.begins) return "the model chooses what you leave on “Any”";
   if (isBlank(app.desk.current)) return "";
   return isScore ? "click a bar to go there" : "drag to select bars";
 }

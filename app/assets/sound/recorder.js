@@ -33,7 +33,7 @@ export class Recorder {
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
-      return this.#without("The browser was denied access to MIDI keyboards.");
+      return this.#without("This page may not use MIDI devices; allow it in the browser.");
     }
     const listen = () => {
       this.devices = [];

@@ -95,7 +95,7 @@ export class Trade {
     await player.synth.wake();
     if (!(await player.synth.ready))
       return this.stop(
-        "Trading bars needs sound made in the browser, which is not available here.",
+        "Trading bars requires sound in the browser, which is not available over this connection.",
       );
     if (!this.on) return undefined;
     this.bars = bars;

@@ -96,7 +96,7 @@ export function planView(app, roll) {
       button.title = button.textContent + (canAsk(app) ? HOW : "");
     }
     clear.hidden = !Object.keys(desk.goals).length;
-    hint.textContent = canAsk(app) ? "drag over the orange bars" : (app.model.lacks.plan ?? "");
+    hint.textContent = canAsk(app) ? "drag across the orange bars" : (app.model.lacks.plan ?? "");
   }
   return { toggle, row, show, bend };
 }

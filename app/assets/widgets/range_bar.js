@@ -25,7 +25,7 @@ function showActs(acts, { model, composer }, { piece, state }, { first, stop }) 
   able(acts.rewrite, `Rewrite ${bars}; everything else stays as it is`, lacks, empty, busy);
   able(acts.continue, `Continue after bar ${stop}`, busy);
   able(acts.end, `End the piece after bar ${stop}`, growing, last);
-  able(acts.delete, `Delete ${bars}; later bars move up`, growing, all);
+  able(acts.delete, `Delete ${bars}; later bars move forward`, growing, all);
 }
 
 export function rangeBar(app, roll, entryOf) {

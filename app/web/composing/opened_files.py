@@ -192,7 +192,7 @@ class Readers:
         if isinstance(answer, Failed):
             if answer.is_fault:
                 raise RuntimeError(answer.reason)
-            raise MusicFileError(f"{name} cannot be read: {answer.reason}; give a part of it")
+            raise MusicFileError(f"{name} cannot be read: {answer.reason}; use an excerpt")
         if isinstance(answer, MusicFileError):
             raise answer
         return answer

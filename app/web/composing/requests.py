@@ -115,7 +115,7 @@ def _sampling(asked: _Plain) -> Sampling:
 NEEDS = {
     "ends": ("end", "write an ending"),
     "infill": ("rewrite", "rewrite bars"),
-    "accompany": ("accompany", "write parts to others"),
+    "accompany": ("accompany", "accompany other parts"),
     "chords": ("chords", "follow chords"),
     "plan": ("plan", "follow a plan"),
 }
@@ -125,7 +125,7 @@ def unsupported(language: Language) -> dict[str, str]:
     """Return the options that models of a language do not support, with the reasons."""
     able = language.abilities
     return {
-        need: f"Models with the language {language.name} cannot {act}; those with ensemble can."
+        need: f"Models that use the language {language.name} cannot {act}; those that use ensemble can."
         for need, (ability, act) in NEEDS.items()
         if ability not in able
     }

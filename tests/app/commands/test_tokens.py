@@ -39,7 +39,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def test_each_bar_is_one_line(song: Path, command, monkeypatch):
-    out, err = command("tokenize", song)
+    out, err = command("tokenize", song, "--language", "remi")
     begin, *bars = out.splitlines()
     assert begin == "begin"
     assert len(bars) == 4
@@ -47,7 +47,7 @@ def test_each_bar_is_one_line(song: Path, command, monkeypatch):
     assert all(bar.startswith("bar ") for bar in bars)
     assert "32 notes" in err
     standard_input(monkeypatch, song.read_bytes())
-    assert command("tokenize", "-").out == out
+    assert command("tokenize", "-", "--language", "remi").out == out
 
 
 @pytest.mark.parametrize("said", ["bass=Bass drums=1 other=guitar", "other=3"])

@@ -292,7 +292,7 @@ CHORD = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmo
 @pytest.mark.parametrize(
     ("name", "data", "wrong"),
     [
-        ("TUNE.ABC", b"\xff\xfb\x90d", "holds no notes"),
+        ("TUNE.ABC", b"\xff\xfb\x90d", "contains no notes"),
         ("lead.musicxml", score(bars(CHORD + rest(8))), "holds chords but no notes: add a melody"),
     ],
 )

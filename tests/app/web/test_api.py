@@ -49,7 +49,10 @@ def test_music_is_written(client: Client):
     trio = handle_file(str(TRIO))
     asked: dict[str, Any] = {"prompt_bars": 2, "bars": 1, "variations": 2, "seed": 3}
     paths, facts = client.predict(trio, **asked, api_name="/continue")
-    assert [Path(path).name for path in paths] == ["trio-jazz.cont_0.mid", "trio-jazz.cont_1.mid"]
+    assert [Path(path).name for path in paths] == [
+        "trio-jazz.prompt_cont_0.mid",
+        "trio-jazz.prompt_cont_1.mid",
+    ]
     for path, fact in zip(paths, facts, strict=True):
         assert len(read_midi(path).notes) > fact["notes"] > 0
         assert (fact["seed"], fact["prompt_bars"]) == (3, [1, 2])

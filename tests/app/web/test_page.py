@@ -93,7 +93,7 @@ def test_continue(page: Page):
     file = downloaded(page, "MIDI")
     assert b'"seed": 9' in file
     whole, heard = read_midi(file), read_midi(example("piano-c-major"))
-    part = read_midi(downloaded(page, "New part as MIDI"))
+    part = read_midi(downloaded(page, "New bars as MIDI"))
     assert len(whole.notes) > len(part.notes) == new_notes(page) > 0
     assert len(whole.notes) - len(part.notes) == len(heard.notes)
     page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
@@ -126,7 +126,7 @@ def test_stop(page: Page):
     whole = read_midi(downloaded(page, "MIDI")).rescaled(BAR // 4)
     assert 20 < bars == len(lines) < 128
     assert lines[-1] <= whole.notes.onset_ticks.max() < end == beats * BAR // 4
-    assert len(read_midi(downloaded(page, "New part as MIDI")).notes) == new_notes(page) > 3
+    assert len(read_midi(downloaded(page, "New bars as MIDI")).notes) == new_notes(page) > 3
 
 
 def test_undo(page: Page):

@@ -103,11 +103,16 @@ def test_remapping_keeps_times_in_seconds():
 @pytest.mark.parametrize(
     ("beats", "metres", "found", "remark"),
     [
-        ([0, 1, 5], "0:1/4 1:4/4", [3, 4, 8], "upbeat and starts with 3 beats of rest"),
-        ([0, 1, 5, 9], "1:4/4", [3, 4, 8, 12], "upbeat"),
-        ([0, 1, 2, 6, 10], "0:2/4 2:4/4", [2, 3, 4, 8, 12], "upbeat and starts with 2 beats"),
+        ([0, 1, 5], "0:1/4 1:4/4", [3, 4, 8], "pickup, preceded by 3 beats of rest"),
+        ([0, 1, 5, 9], "1:4/4", [3, 4, 8, 12], "pickup"),
+        (
+            [0, 1, 2, 6, 10],
+            "0:2/4 2:4/4",
+            [2, 3, 4, 8, 12],
+            "pickup, preceded by 2 beats",
+        ),
         ([0, 4, 8, 12, 14], "0:4/4 12:2/4 14:4/4", [0, 4, 8, 12, 14], "Bars of 2/4 are written in"),
-        ([0, 3.5, 4.5, 7.5], "0:7/8 3.5:4/4", [0.5, 4, 5, 8], "upbeat"),
+        ([0, 3.5, 4.5, 7.5], "0:7/8 3.5:4/4", [0.5, 4, 5, 8], "pickup"),
         # The last of several on a tick counts, and invalid ones are ignored.
         ([0, 1], "0:3/4 0:4/4 0:0/4 0:5/0", [0, 1], "^$"),
         ([0, 1.5, 9], "0:2/2", [0, 1.5, 9], "^$"),  # also has four beats
@@ -128,11 +133,11 @@ ALTERNATING = "0:3/4 3:4/4 7:3/4 10:4/4"
     ("beats", "metres", "found", "kept", "remark"),
     [
         ([0, 1, 9], "0:3/4 9:2/4", [0, 1, 9], "0:3/4 9:2/4", "^$"),
-        ([0, 1, 5], "0:1/4 1:3/4 4:6/8", [2, 3, 7], "0:3/4 6:6/8", "starts with 2 beats of rest"),
-        # Metres that alternate bar by bar have no upbeat.
+        ([0, 1, 5], "0:1/4 1:3/4 4:6/8", [2, 3, 7], "0:3/4 6:6/8", "preceded by 2 beats of rest"),
+        # Metres that alternate bar by bar have no pickup.
         ([0, 3, 7, 10], ALTERNATING, [0, 3, 7, 10], ALTERNATING, "^$"),
-        # An upbeat is recognised even if its metre returns later.
-        ([0, 1, 5], "0:1/4 1:4/4 9:1/4", [3, 4, 8], "0:4/4 12:1/4", "starts with 3 beats of rest"),
+        # A pickup is recognised even if its metre returns later.
+        ([0, 1, 5], "0:1/4 1:4/4 9:1/4", [3, 4, 8], "0:4/4 12:1/4", "preceded by 3 beats of rest"),
         ([0, 4, 9], "0:4/4 4:5/8 9:4/4", [0, 4, 9], None, "Bars of 5/8 .* as bars of 3/8 and 1/4"),
     ],
 )

@@ -200,7 +200,10 @@ def test_chords_are_recognised_if_none_are_named():
         markers = tuple(Marker(i, text) for i, text in enumerate(texts))
         arranged = arrange(band(notes=notes, markers=markers), [0, 1, 4])
         assert [marker.text for marker in arranged.markers] == ["C_M"]
-        assert arranged.remarks[-1] == "No chords are named; they are recognised from the notes."
+        assert (
+            arranged.remarks[-1]
+            == "The file has no chord symbols; chords were recognised from the notes."
+        )
 
 
 NAMES = REMI.vocabulary.names

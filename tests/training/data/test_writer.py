@@ -64,13 +64,13 @@ def test_remains_of_a_killed_program_are_removed(tmp_path: Path):
 @pytest.mark.parametrize("replace", [True, False])
 def test_other_folders_and_files_are_never_written_to(tmp_path: Path, replace: bool):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match="is not empty and holds no prepared data set"):
+    with pytest.raises(ValueError, match="is not empty and has no prepared data set"):
         write(tmp_path, replace=replace)
     with pytest.raises(ValueError, match=r"thesis\.tex is a file; choose a folder"):
         write(tmp_path / "thesis.tex", replace=replace)
     assert os.listdir(tmp_path) == ["thesis.tex"]
     (tmp_path / META_FILE).write_text('{"format": "another program\'s"}')
-    with pytest.raises(ValueError, match="holds no prepared data set"):
+    with pytest.raises(ValueError, match="has no prepared data set"):
         check_destination(tmp_path, replace=True)
 
 

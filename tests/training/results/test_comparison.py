@@ -17,7 +17,7 @@ def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Pa
     assert row["tokens_per_second"] > 0
     picture = draw_runs({"run": [trained] * 2}, tmp_path / "runs.png", 32, by_time=True)
     assert picture.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match="holds no checkpoint"):
+    with pytest.raises(ValueError, match="has no checkpoint"):
         run_results(tmp_path)
 
 

@@ -51,7 +51,7 @@ def test_untrained_run_and_changed_data_are_refused(trained: Path, pianos: Path,
     config = toy_config(tmp_path, pianos)
     Path(config.run).mkdir()
     write_config(config)
-    with pytest.raises(ValueError, match="holds no checkpoint; train it first"):
+    with pytest.raises(ValueError, match="has no checkpoint; train it first"):
         publish(Path(config.run), tmp_path / "model", "int8")
     # Otherwise its card would claim training on these data, and their loss.
     run, data = tmp_path / "trained", tmp_path / "data"

@@ -138,7 +138,7 @@ def test_folders_without_a_run_are_left_alone(config: RunConfig, tmp_path: Path)
     letter = tmp_path / "other" / "letter.txt"
     letter.parent.mkdir()
     letter.touch()
-    with pytest.raises(ValueError, match="is not empty and holds no run"):
+    with pytest.raises(ValueError, match="is not empty and has no run"):
         begin(replace(config, run=str(letter.parent)), resume=True)
     with pytest.raises(ValueError, match="is a file"):
         begin(replace(config, run=str(letter)))

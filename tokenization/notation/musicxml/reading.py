@@ -280,7 +280,7 @@ def tree_of(data: bytes, most_elements: int) -> ET.Element:
         nonlocal count, depth
         count, depth = count + 1, depth + 1
         if count > most_elements:
-            raise Unreadable(f"has more than {most_elements:,} elements: give a part of it")
+            raise Unreadable(f"has more than {most_elements:,} elements: use an excerpt")
         if depth > DEEPEST:
             raise Unreadable(f"has elements nested more than {DEEPEST} deep, unlike any score")
         builder.start(tag.rpartition(":")[2], attributes)
@@ -438,7 +438,7 @@ def written_of(
         for measure in part.iterfind("measure"):
             _read_measure(readers[key], measure, written)
     if not written.bars:
-        raise MusicFileError(f"{name} holds no MusicXML score: choose a file with music in it")
+        raise MusicFileError(f"{name} contains no MusicXML score: choose a file with music in it")
     spread_endings(written.bars)
     return written
 

@@ -190,7 +190,7 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     if (count := len(bars) * len(used)) > GENEROUS.bars:
         raise ValueError(
             f"the music has {count:,} bars in all its parts, but a score can have at most {GENEROUS.bars:,}: "
-            f"give a part of it"
+            f"use an excerpt"
         )
     pitched = [index for index in used if not score.tracks[index].is_drum]
     for number, index in enumerate(used, 1):

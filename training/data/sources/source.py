@@ -85,7 +85,7 @@ def list_files(root: Path) -> Listing:
         raise FileNotFoundError(f"there is no folder or archive {root} to read music from")
     if not root.is_dir():
         raise ValueError(
-            f"{root} is neither a folder nor an archive; give one that holds the music"
+            f"{root} is neither a folder nor an archive; give one that contains the music"
         )
     files = []
     for folder, folders, names in os.walk(root, onerror=_raise):

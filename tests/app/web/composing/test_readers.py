@@ -52,10 +52,10 @@ def readers() -> Readers:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (spins, "“a.abc” cannot be read: it takes longer than 2 seconds; give a part of it"),
+        (spins, "“a.abc” cannot be read: it takes longer than 2 seconds; use an excerpt"),
         (
             hoards,
-            "“a.abc” cannot be read: it takes more memory than is available; give a part of it",
+            "“a.abc” cannot be read: it takes more memory than is available; use an excerpt",
         ),
         (dies, r"“a.abc” cannot be read: it ended the process twice \(exit code 7\)"),
         (refuses, "“a.abc” holds no notes$"),
