@@ -217,13 +217,13 @@ ABOUT = {
         are the looped prompt, the piece itself, and other pieces. The table has the mean ± deviation over styles, and
         the number of styles in which the continuation is closer than another piece; also the fraction of tokens
         copied from the prompt, and the diversity of the continuations of one prompt.""",
-    "form": """Real pieces are continued from their first bars. The written bars and the same bars of the piece are
+    "form": """Real pieces are continued from their first bars. The generated bars and the same bars of the piece are
         compared: the fraction of bars that contain most of an earlier bar (returns) or all of it (repeats), the
         similarity of 8-bar phrases to earlier ones, the longest run of bars that repeat each other (circles), the
         differences between phrases in pitch (contrast) and in number of notes (swell), notes and chord changes per
         bar, and bass notes on bar lines. For models that can end a piece, signs of an ending in the last bar are
         compared with the real last bar and with a bar in the middle.""",
-    "infilling": """Bars in the middle of real pieces are removed and written again. The table has the loss of the
+    "infilling": """Bars in the middle of real pieces are removed and generated again. The table has the loss of the
         true bars in nats per token, with and without the bars after the gap; the F1 score of the notes against the
         true ones; and the similarity of the style in the gap and around it.""",
     "accompaniment": """In each piece, the busiest bass, drums and other part are hidden, one at a time, and written
@@ -234,12 +234,12 @@ ABOUT = {
         density, register, loudness (a new value every four bars) and the form A A B A, each with and without
         guidance. The table has the agreement of the plan with the music written for it and, for comparison, with the
         music written freely.""",
-    "realism": """Real pieces are continued from their first bars. The written and the real bars are cut into windows
-        of 8 bars, and a classifier is trained on some songs to tell written from real windows in the others, by about
+    "realism": """Real pieces are continued from their first bars. The generated and the real bars are cut into windows
+        of 8 bars, and a classifier is trained on some songs to tell generated from real windows in the others, by
         24 statistics of each window. An AUC of 1 means that it always tells them apart, 0.5 that it cannot. The
         table also has the AUC without the statistics of loudness, the AUC between two halves of the real songs (a
         control, about 0.5), and the statistics that discriminate best.""",
-    "originality": """Real pieces are continued from their first bars. For every two written bars, and for the same
+    "originality": """Real pieces are continued from their first bars. For every two generated bars, and for the same
         bars of the piece, the two bars in the training pieces that share the most notes with them, in any key, are
         found. Since the real pieces are held out, they show how similar songs are by chance. The closest passages are
         listed.""",

@@ -156,3 +156,22 @@ def test_bands_play_in_new_styles_with_steady_patterns_over_the_same_chords(shar
         )
     )
     assert np.isin(language.sheet(plain).value, whole.value).all()  # other sets are not changed
+
+
+def test_pieces_lose_their_dynamics_and_some_are_rounded_to_sixteenths(shards: Shards):
+    language, ids, bars = Ensemble(), shards.ids(0), shards.bars(0)
+    sheet, rounded = language.sheet(ids.astype(np.int64)), []
+    assert not sheet.flat
+    grid = tokens.STEPS_PER_BEAT // 4
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        given = config(length=4000, make_plain=1.0, skip_chance=0.0)
+        made = cut_ensemble(language, ids, bars, given, random, no_other_piece)
+        plain = language.sheet(layouts.plain(made))
+        assert plain.flat
+        played = plain.instrument < tokens.PITCHED
+        lengths = tokens.LENGTHS[plain.length[played]]
+        rounded.append(
+            bool((plain.onset[played] % grid == 0).all() and (lengths % grid == 0).all())
+        )
+    assert {True, False} == {*rounded}
