@@ -67,9 +67,7 @@ MELODIC = [
 PIANO = PART_NAMES.index("piano")
 BAND, SONGS = "band", ("pop", "song")  # styles of sets of bands, and of songs
 MORE = (0, 1, 1, 2, 2, 3)  # bands whose parts join, besides the first
-IN_SIXTEENTHS = (
-    0.85  # fraction of its notes on a grid of sixteenths, above which it may be rounded to it
-)
+IN_SIXTEENTHS = 0.85  # a piece of which more notes start on sixteenths may be rounded to them
 DRAWS = 8  # other pieces to try for a band of the same metre
 
 
