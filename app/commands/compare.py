@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
-from app.options import check_counts, claim, default_folder
+from app.options import check_counts, default_folder, resumed_by
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -25,9 +25,9 @@ examples:
   # the paper's claim and its control
   musicgen compare 'headline/*' --seeds 3 -o runs/headline
 
-An interrupted comparison resumes when it is run again; finished runs are not repeated. With several seeds, the
-numbers are means with 95 % intervals (Student's t). If one configuration has no encoding of position, the table
-also has the change of the others relative to it: the differences between runs with the same seed, which see the
+An interrupted comparison resumes when it is run again with the same -o; finished runs are not repeated. With several
+seeds, the numbers are means with 95 % intervals (Student's t). If one configuration has no encoding of position, the
+table also has the change of the others relative to it: the differences between runs with the same seed, which see the
 same music in the same order.
 """
 
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
-        help="folder for all runs (default: compare, or compare-2, … if taken by another comparison)",
+        help="folder for all runs, to resume from (default: compare, or compare-2, … if that exists)",
     )  # fmt: skip
     parser.add_argument(
         "--preset",
@@ -68,14 +68,11 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
     check_counts(arguments, "seeds")
-    named = arguments.output is not None
-    arguments.output = arguments.output or default_folder("compare", arguments)
+    arguments.output = arguments.output or default_folder("compare")
     configs = configured(arguments)
     several = arguments.seeds > 1
-    if named:
-        make_folder(arguments.output, "give another one with -o")
-    else:
-        claim(arguments.output, arguments)
+    make_folder(arguments.output, "give another one with -o")
+    output.remark([resumed_by(arguments.output)])
     baseline = baseline_of(configs)
     found: list[dict[str, Any]] = []
     succeeded: dict[str, list[Path]] = defaultdict(list)  # name → folders of runs
