@@ -53,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
             "-o", "--output", metavar="OUT.mid", required=True,
             help="the file to write, in the format of its suffix: MIDI or MusicXML",
         )  # fmt: skip
-        add_language(parser, None, otherwise="detected from the tokens")
+        add_language(parser, None, otherwise="that of the JSON, or remi")
         parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
     output.add_json(parser)
 
@@ -161,7 +161,7 @@ def _read_tokens(
     words = [str(word) for word in words]
     if not words:
         raise ValueError(f"{name} has no tokens; use the output of `musicgen tokenize`")
-    chosen = language(language_name or str(content.get("language") or _language_of(words, name)))
+    chosen = language(language_name or str(content.get("language", "remi")))
     ids = _checked_ids(chosen, words, name)
     return chosen, ids, _setting_of(chosen, content.get("setting"), name)
 
@@ -180,23 +180,6 @@ def _content(text: str, name: str) -> dict[str, Any]:
     return content
 
 
-def _language_of(words: Sequence[str], name: str) -> str:
-    """Return the language that has most of the words as tokens."""
-    from tokenization.language import LANGUAGES, language
-    from tokenization.wording import listed
-
-    known = {
-        each: sum(word in language(each).vocabulary.ids for word in words) for each in LANGUAGES
-    }
-    best = max(known, key=lambda each: known[each])
-    if not known[best]:
-        raise ValueError(
-            f"{name} has no tokens of the languages {listed([*LANGUAGES])}; "
-            "use the output of `musicgen tokenize`"
-        )
-    return best
-
-
 def _checked_ids(chosen: Language, words: Sequence[str], name: str) -> np.ndarray:
     import numpy as np
 
@@ -204,7 +187,8 @@ def _checked_ids(chosen: Language, words: Sequence[str], name: str) -> np.ndarra
     for index, word in enumerate(words):
         if word not in known:
             raise ValueError(
-                f"token {index + 1} of {name} is {word[:40]!r}, which is not a token of the language {chosen.name}"
+                f"token {index + 1} of {name} is {word[:40]!r}, which is not a token of the language {chosen.name}; "
+                "--language names another"
             )
         ids.append(known[word])
     fault = chosen.validate(np.array(ids, dtype=np.int64))
