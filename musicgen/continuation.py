@@ -217,7 +217,6 @@ class Continuation(MusicGeneration):
             model.language,
             ids,
             prompt_bars=prompt.bars,
-            may_end=request.may_end,
             ends=request.ends,
             chords=request.chords,
             plan=plan,
@@ -281,7 +280,6 @@ def continuation_grammar(
     language: Language,
     prompt: np.ndarray,
     *,
-    may_end: bool = False,
     ends: bool = False,
     chords: list[list[str]] | None = None,
     bars: int = MOST_BARS,
@@ -297,7 +295,7 @@ def continuation_grammar(
     if chords is not None and "chords" not in language.abilities:
         raise language.lacks("which follows no given chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
-    return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])
+    return grammar if grammar.counts_bars else Excluding(grammar, [language.end])
 
 
 class Completion(MusicGeneration):
