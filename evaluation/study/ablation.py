@@ -1,8 +1,4 @@
-"""Ablation of trained models: the change of the loss on the same pieces when a part of the model is removed.
-
-A large change means that the model uses the part, a small one that it does not. Since the model was trained with the
-part, the change does not predict the loss of a model trained without it (see `musicgen compare`).
-"""
+"""Ablation of trained models: the change of the loss on the same pieces when a part of the model is removed."""
 
 from __future__ import annotations
 

@@ -1,21 +1,12 @@
 """Accompaniment: one part of a real piece is hidden, generated given the others, and compared with the hidden part.
 
-Likeness is the cosine of style profiles (metrics/style.py): onset–drum for drums, onset–duration and time–pitch for
-pitched parts. References are parts from other music:
-
-    next     the same part in the following bars of the piece
-    same     the part of another piece of the same style
-    other    the part of a piece of another style
-
-A generated part without notes in a profile has likeness 0; a reference without them has none. Measures that apply to
-the hidden part itself (`real`) are the fraction of chord tones among the notes of a pitched part, notes per bar, and
-the mean number of sounding notes. From StreamMUSE (https://github.com/StreamMUSE/eval) come the Jensen–Shannon
-divergence of pitches and of onsets (64 bins over all bars) from the hidden part, in nats, and the fraction of the other
-parts' sounding time with a note of this part at a consonant interval, and with no note of it.
+tables.py describes the references and the measures. A generated part without notes in a style profile has likeness 0; a
+reference without them has none. The divergences, of onsets in 64 bins over all bars, and the fractions of sounding time
+are those of StreamMUSE (https://github.com/StreamMUSE/eval).
 
 Chords are given with the other parts. For files without chords they were recognised in all parts, including the hidden
-one; with `hear_chords` they are recognised in the other parts only. Each style counts once, by the mean over its
-pieces; a piece without a style counts as a style of its own.
+one; with `hear_chords` they are recognised in the other parts only. A piece without a style counts as a style of its
+own.
 """
 
 from __future__ import annotations

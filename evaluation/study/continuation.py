@@ -1,15 +1,8 @@
 """The style of continuations: do they keep that of their prompts (section 3.3 and figure 5 of the SPE paper)?
 
-The first bars of real pieces are continued several times, up to a number of tokens. Each continuation, and each quarter
-of its duration, is compared by style profiles (metrics/style.py) with its prompt, as in the paper's figure, and with
-the whole piece, as in its appendix. Passages of the same number of tokens are compared in the same way:
-
-    looped  the prompt, repeated: the highest possible score
-    real    the real continuation
-    same    another piece of the same style, after as many bars
-    other   a piece of another style: music that ignores the prompt
-
-Each style counts once, by the mean over its pieces and their samples.
+Each continuation, and each quarter of its duration, is compared by style profiles (metrics/style.py) with its prompt,
+as in the paper's figure, and with the whole piece, as in its appendix. So are the references that tables.py describes,
+passages of the same number of tokens. Each style counts once, by the mean over its pieces and their samples.
 """
 
 from __future__ import annotations

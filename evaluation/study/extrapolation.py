@@ -1,9 +1,7 @@
 """Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
 
-A model reads real pieces and predicts each next token (teacher forcing). Each piece counts once, by its mean loss over
-a range of positions. The drift of a range is its loss minus that within the trained length, paired by piece. Since the
-later parts of pieces may be harder for any model, the tokens past the trained length can be predicted again from a
-context truncated to the trained length: the `nearby` losses.
+Each piece counts once, by its mean loss over a range of positions. The drift of a range is its loss minus that within
+the trained length, paired by piece. The `nearby` losses are those with a context truncated to the trained length.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Experiments on whole pieces: the form and endings of continuations, infilling, and adherence to plans.
 
-Infilling removes some bars of a real piece, generates them again, and compares both versions:
-
-    loss       of the true bars in nats per token, given the bars before and after the gap, and given only those before
-    f1         of the cells (sixteenth, pitch, drum or not) of the gap, generated against true
-    likeness   mean similarity of style between the gap and the rest of the piece, generated and true, over the profiles
-               of style.py for pitched notes and for drums; 0 for a profile that is empty only in the gap
-
-The loss excludes tokens that only count bars, and the context after the gap.
+Infilling removes some bars of a real piece, generates them again, and compares both versions: by the loss of the true
+bars, without tokens that only count bars and without the context after the gap; by the F1 score of cells (sixteenth,
+pitch, drum or not); and by the likeness to the rest of the piece, the mean similarity over the profiles of style.py,
+which is 0 for a profile that is empty only in the gap.
 """
 
 from __future__ import annotations
