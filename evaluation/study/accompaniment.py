@@ -17,20 +17,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.style import METRICS, profiles, similarities
-from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import (
-    Choice,
-    Measure,
-    estimates,
-    model_of,
-    per_piece,
-    pieces_with_others,
-    style_of,
-)
+from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
-from musicgen.playable import Playable
 from tokenization.analysis.chords import (
     PITCH_CLASSES,
     TONES,
@@ -188,21 +177,6 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
     masks = (together & fits).any(axis=1), ~together.any(axis=1)
     consonant, unsupported = (float(time[mask].sum() / time.sum()) for mask in masks)
     return consonant, unsupported
-
-
-def accompaniment(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    hide: Sequence[str],
-    bars: int,
-    hear_chords: bool = False,
-) -> Experiment:
-    """Have models generate hidden parts of pieces, one job per model and piece."""
-    able, left_out = models_for_language(playables, "ensemble", "accompaniment")
-    chosen = pieces_with_others(choice)
-    arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return per_piece(accompanied, able, choice, chosen, estimates, left_out, **arguments)
 
 
 def accompanied(

@@ -8,51 +8,17 @@ passages of the same number of tokens. Each style counts once, by the mean over 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.style import METRICS, QUARTER_NAMES, compared, copied_share, diversity
-from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import (
-    Choice,
-    Measure,
-    estimates,
-    model_of,
-    per_piece,
-    pieces_with_others,
-    style_of,
-)
+from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece
-from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
 from tokenization.prepared import Prepared
 from tokenization.score import Notes, Score, excerpt
-
-
-def continuation(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    prompt_bars: int,
-    tokens: int,
-    samples: int,
-    temperature: float,
-) -> Experiment:
-    """Continue the first bars of pieces, one job per model and piece; `tokens` includes those of the prompt."""
-    language = choice.prepared.language.name
-    able, left_out = models_for_language(playables, language, "continuation")
-    chosen = pieces_with_others(choice, fewest_bars=prompt_bars + 1)
-    how = {
-        "prompt_bars": prompt_bars,
-        "tokens": tokens,
-        "samples": samples,
-        "temperature": temperature,
-    }
-    return per_piece(measure_continuation, able, choice, chosen, estimates, left_out, **how)
 
 
 def measure_continuation(

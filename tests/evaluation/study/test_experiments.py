@@ -11,10 +11,10 @@ import pytest
 
 from evaluation.study import experiments as jobs_module
 from evaluation.study import extrapolation as losses
-from evaluation.study.accompaniment import accompaniment
+from evaluation.study.accompaniment import accompanied
 from evaluation.study.experiments import Measurement, conduct, models_of, run
-from evaluation.study.form_and_infilling import long_piece_experiment, measure_form
-from evaluation.study.piece_jobs import Choice, draw_pieces, held_out
+from evaluation.study.form_and_infilling import measure_form
+from evaluation.study.piece_jobs import Choice, draw_pieces, held_out, piece_experiment
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set
 from tokenization.prepared import TOKENS_FILE, Prepared
@@ -73,8 +73,8 @@ def test_the_same_pieces_are_skipped_for_any_length(tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     "make",
     [
-        partial(long_piece_experiment, "form", measure_form, fewest_bars=2, prompt_bars=1, bars=1),
-        partial(accompaniment, hide=["bass"], bars=2),
+        partial(piece_experiment, "form", measure_form, prompt_bars=1, bars=1),
+        partial(piece_experiment, "accompaniment", accompanied, hide=["bass"], bars=2),
     ],
 )
 def test_damaged_tokens_are_refused(make, tmp_path: Path):
