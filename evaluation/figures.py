@@ -179,7 +179,7 @@ def attention(model: Result) -> Figure:
     trained = model["trained_length"] / maps["length"]
     side = min(1.6, (WIDTH - 1.2) / columns)
     with figure(WIDTH, side * rows + 0.6) as drawn:
-        grid = drawn.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        grid: Any = drawn.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for row, column in np.ndindex(rows, columns):
             axes, shown = grid[row, column], np.ma.masked_where(later, pixels[row, column])
             # The side of a map is 1.

@@ -150,7 +150,7 @@ def piece_experiment(
     long_enough = (
         place
         for place in places.tolist()
-        if all(held_out_piece(choice.data, rows[place], x).bars >= fewest_bars for x in others)
+        if all(held_out_piece(choice.data, int(rows[place]), x).bars >= fewest_bars for x in others)
     )
     pieces: Rows = []
     styles = prepared.pieces.style[rows]
