@@ -74,16 +74,10 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Declare --workers and --scheduler, which exclude each other."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    """Declare --workers."""
+    parser.add_argument(
         "--workers", type=int, metavar="N", help="number of processes (default: one per processor)"
     )
-    where.add_argument(
-        "--scheduler", metavar="ADDRESS",
-        help="run on the workers of a dask scheduler, such as tcp://HOST:8786; they need musicgen with its "
-        "extra `cluster`, and the same files",
-    )  # fmt: skip
 
 
 def chosen_device(arguments: argparse.Namespace) -> str:
@@ -93,12 +87,10 @@ def chosen_device(arguments: argparse.Namespace) -> str:
     return device_of(arguments.device)
 
 
-def workers_of(arguments: argparse.Namespace) -> int | str:
-    """Return the scheduler's address, or the number of processes, which is 1 by default on a GPU."""
+def workers_of(arguments: argparse.Namespace) -> int:
+    """Return the number of processes, which is 1 by default on a GPU."""
     from musicgen.common.processes import processors
 
-    if arguments.scheduler:
-        return arguments.scheduler
     check_counts(arguments, "workers")
     return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)
 

@@ -141,8 +141,7 @@ def _batches(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measure
         else:
             batches.append([job])
     for alike in generating.values():
-        share = len(alike) if isinstance(workers, str) else -(-len(alike) // max(1, workers))
-        size = min(TOGETHER, share)
+        size = min(TOGETHER, -(-len(alike) // max(1, workers)))
         batches += [alike[first : first + size] for first in range(0, len(alike), size)]
     return batches
 

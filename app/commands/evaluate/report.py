@@ -33,7 +33,6 @@ examples:
   musicgen evaluate report ensemble --data data/pop909
   musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
-  musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
 WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
 

@@ -146,5 +146,5 @@ def test_the_generations_of_several_jobs_run_in_one_batch(monkeypatch: pytest.Mo
     assert found[4].error == "the result for 4 cannot be read"
     assert written == [[0, 1, 2, 4, 5, 6, 7], [-1, -5, -7], [8, 9], [-9]]
     assert told == [0, 8, 10]
-    for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1]), ("tcp://host:1", [8, 2])):
+    for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1])):
         assert [*map(len, jobs_module._batches(jobs, workers))] == sizes
