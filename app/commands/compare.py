@@ -16,11 +16,11 @@ from app.options import check_counts, default_folder, resumed_by
 if TYPE_CHECKING:
     from training.config import RunConfig
 
-PRESET = "tiny"
+PRESET = "tiny"  # unless --set names another
 EXAMPLES = """\
 examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
-  musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
+  musicgen compare 'pop-piano-*' --set model.preset=small --set data.length=512
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
   # the paper's claim and its control
   musicgen compare 'headline/*' --seeds 3 -o runs/headline
@@ -41,10 +41,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="DIR",
         help="folder for all runs, to resume from (default: compare, or compare-2, … if that exists)",
     )  # fmt: skip
-    parser.add_argument(
-        "--preset",
-        help=f"size of the models (default: {PRESET}, or that of the model that a run starts from)",
-    )
     parser.add_argument("--steps", type=int, default=2000, metavar="N", help="steps of each run")
     parser.add_argument(
         "--seeds", type=int, default=1, metavar="N", help="train each with N different seeds"
@@ -111,8 +107,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
                 f"{paths[name]} and {path} would both be called {name}; rename one of them"
             )
         # A fine-tuned model has the size of the one that it starts from.
-        preset = arguments.preset or (None if read(path, changes).start else PRESET)
-        sized = [*([f"model.preset={preset}"] if preset else []), *changes]
+        sized = changes if read(path, changes).start else [f"model.preset={PRESET}", *changes]
         configs[name] = replace(read(path, sized), run=str(arguments.output / name))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:

@@ -74,28 +74,16 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
 
 
 def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
-    """Return the change of the loss within the trained length and past it, the two stretches of each piece.
-
-    Means over the pieces that reach the stretch, with 95 % intervals; None if there are none.
-    """
-    both = []
-    for stretch in (0, 1):
+    """Return the change of the loss within the trained length and past it, over the pieces that reach the stretch."""
+    found = {}
+    for stretch, part in enumerate(("within", "past")):
         differences = [
             (b["sums"][stretch] - a["sums"][stretch]) / a["tokens"][stretch]
             for a, b in zip(whole, changed, strict=True)
             if len(a["sums"]) > stretch and a["tokens"][stretch]
         ]
-        both.append(estimate(differences))
-    within, past = both
-    return {
-        "within": within["mean"],
-        "past": past["mean"],
-        "interval": {
-            "within": [within["low"], within["high"]],
-            "past": [past["low"], past["high"]],
-        },
-        "pieces": {"within": within["n"], "past": past["n"]},
-    }
+        found[part] = estimate(differences)
+    return found
 
 
 def _has_waves(position: Position) -> bool:

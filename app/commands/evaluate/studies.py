@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.study_options import add_data, add_split, add_study, run_experiment
+from app.commands.evaluate.study_options import add_split, add_study, run_experiment
 from app.options import check_counts, chosen_device, from_options
 from evaluation.tables import ABOUT
 from musicgen.generation.sampling import MUSICAL
@@ -145,7 +145,9 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             "--tokens", type=int, default=64, metavar="N", help="probe with N tokens (default: 64)"
         )
         return
-    add_data(parser)
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
+    )
     add_split(parser, evaluation.split)
     for option, value in {"pieces": 20, **evaluation.options}.items():
         how: dict[str, Any] = {"type": type(value), "default": value, "metavar": "N"}
