@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar, cast
-
-from tokenization.whole_file import make_folder, write_bytes, write_json
 
 T = TypeVar("T")
 
@@ -77,16 +74,10 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Declare --workers and --scheduler, which exclude each other."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    """Declare --workers."""
+    parser.add_argument(
         "--workers", type=int, metavar="N", help="number of processes (default: one per processor)"
     )
-    where.add_argument(
-        "--scheduler", metavar="ADDRESS",
-        help="run on the workers of a dask scheduler, such as tcp://HOST:8786; they need musicgen with its "
-        "extra `cluster`, and the same files",
-    )  # fmt: skip
 
 
 def chosen_device(arguments: argparse.Namespace) -> str:
@@ -96,52 +87,20 @@ def chosen_device(arguments: argparse.Namespace) -> str:
     return device_of(arguments.device)
 
 
-def workers_of(arguments: argparse.Namespace) -> int | str:
-    """Return the scheduler's address, or the number of processes, which is 1 by default on a GPU."""
+def workers_of(arguments: argparse.Namespace) -> int:
+    """Return the number of processes, which is 1 by default on a GPU."""
     from musicgen.common.processes import processors
 
-    if arguments.scheduler:
-        return arguments.scheduler
     check_counts(arguments, "workers")
     return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)
 
 
-# The output folder without -o. A repeated request finds its own folder again. A different request gets a new folder,
-# with copies of the measurements in the others: these are stored by what was measured, not by request.
-
-REQUEST_FILE = ".asked.json"  # the request, in its folder
-# Options that do not change the results: an interrupted request can be resumed with other values of these.
-WITHOUT_EFFECT = ("command", "output", "json", "workers", "scheduler", "device")
-
-
-def default_folder(name: str, arguments: argparse.Namespace) -> Path:
-    """Return the first of NAME, NAME-2, … that does not exist or belongs to the same request."""
-    asked = _request(arguments)
+def default_folder(name: str) -> Path:
+    """Return the output folder without -o: the first of NAME, NAME-2, … that does not exist."""
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(f for f in map(Path, names) if not f.exists() or _recorded_request(f) == asked)
+    return next(folder for folder in map(Path, names) if not folder.exists())
 
 
-def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
-    """Record the request in its folder; a new folder gets copies of the subfolders `reused` of its neighbours."""
-    others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{REQUEST_FILE}"))
-    make_folder(folder, "give another one with -o")
-    write_json(folder / REQUEST_FILE, _request(arguments))
-    for source, name in ((other.parent / name, name) for other in others for name in reused):
-        for file in (path for path in source.rglob("*") if path.is_file()):
-            if not file.match(".*.part"):
-                write_bytes(folder / name / file.relative_to(source), file.read_bytes())
-
-
-def _request(arguments: argparse.Namespace) -> dict[str, str]:
-    return {
-        name: str(value)
-        for name, value in sorted(vars(arguments).items())
-        if name not in WITHOUT_EFFECT and not callable(value)
-    }
-
-
-def _recorded_request(folder: Path) -> dict[str, str] | None:
-    try:
-        return json.loads((folder / REQUEST_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+def resumed_by(folder: Path) -> str:
+    """Return a remark on how to resume a command that writes to a folder."""
+    return f"Results go to {folder}; if interrupted, the command resumes with -o {folder}."

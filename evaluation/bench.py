@@ -5,9 +5,7 @@ Tasks run in turns, and each keeps its best time, since other programs can only 
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention import attend
+from musicgen.common.workers import UNBOUNDED, Failed, Worker
 from musicgen.config import ModelConfig
 from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
@@ -63,13 +62,12 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def _in_child(name: str) -> dict[str, Any]:
-    # With -P, no module of the current folder is imported.
-    command = [sys.executable, "-P", "-m", "evaluation.bench", name]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
-    if child.returncode:
-        messages = child.stderr.strip().splitlines() or ["it was killed, perhaps out of memory"]
-        raise ValueError(f"measuring {name} failed: {messages[-1]}")
-    return json.loads(child.stdout.splitlines()[-1])
+    worker = Worker(measure, UNBOUNDED, threads=None)
+    found = worker.ask(name)
+    worker.stop()
+    if isinstance(found, Failed):
+        raise ValueError(f"measuring {name} failed: {found.reason}")
+    return found
 
 
 def _row(name: str, measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -247,7 +245,3 @@ WORKLOADS: dict[str, Workload] = {
     "attention-ft": Workload(title="… by the kernel of fast-transformers", size=ATTENTION,
                              set_up=lambda: attention("fast-transformers")),
 }  # fmt: skip
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1])))

@@ -14,7 +14,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib import cm, colormaps, colors
+from matplotlib import cm, colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -26,7 +26,6 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#b58900", "#3f8fc4", "#6
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SEQUENTIAL = "viridis"
-STEPS = 200  # colours of a map
 DOTS_PER_INCH = 160  # of a PNG file
 
 _SETTINGS: Any = {  # matplotlib's type has a literal for each key
@@ -84,7 +83,6 @@ def png(drawn: Figure) -> bytes:
 
 MOST_SHADED = 4  # curves whose shaded intervals can be distinguished in one plot
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
-GAP = 0.07  # between maps, as a fraction of their side
 WIDTH = 7.4  # inches
 
 
@@ -177,29 +175,29 @@ def attention(model: Result) -> Figure:
     maps = model["attention"]
     pixels = np.array(maps["pixels"]) / 255  # (layers, heads, P, P)
     later = np.triu(np.ones(pixels.shape[2:], dtype=bool), 1)
-    shown = np.ma.masked_invalid(_mosaic(np.where(later, np.nan, pixels)))
     rows, columns = pixels.shape[:2]
-    step = 1 + GAP
-    extent = (0, columns * step, rows * step, 0)  # a map's side is 1
-    colours = colormaps[SEQUENTIAL].resampled(STEPS)
     trained = model["trained_length"] / maps["length"]
     side = min(1.6, (WIDTH - 1.2) / columns)
     with figure(WIDTH, side * rows + 0.6) as drawn:
-        axes = drawn.add_subplot()
-        axes.imshow(shown, cmap=colours, vmin=0, vmax=1, extent=extent, interpolation_stage="data")
-        for row in range(rows if 0 < trained < 1 else 0):
-            for column in range(columns):
-                x, y = column * step, row * step
-                corner = ([x, x + trained, x + trained], [y + trained, y + trained, y + 1])
+        grid: Any = drawn.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for row, column in np.ndindex(rows, columns):
+            axes, shown = grid[row, column], np.ma.masked_where(later, pixels[row, column])
+            # The side of a map is 1.
+            axes.imshow(shown, cmap=SEQUENTIAL, vmin=0, vmax=1, extent=(0, 1, 1, 0))
+            if 0 < trained < 1:
+                corner = ([0, trained, trained], [trained, trained, 1])
                 axes.plot(*corner, color="#ffffff", linewidth=0.7, linestyle=(0, (3, 2)))
-        heads = [f"head {head + 1}" for head in range(columns)]
-        layers = [f"layer {layer + 1}" for layer in maps["layers"]]
-        axes.set_xticks([column * step + 0.5 for column in range(columns)], heads)
-        axes.set_yticks([row * step + 0.5 for row in range(rows)], layers, rotation=90, va="center")
-        _bare(axes)
-        axes.set_xlabel(f"in each map: keys 1 … {maps['length']} to the right, queries downwards")
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        for column, axes in enumerate(grid[0], 1):
+            axes.set_title(f"head {column}", fontsize=8, fontweight="normal")
+        for layer, axes in zip(maps["layers"], grid[:, 0], strict=True):
+            axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
+        drawn.supxlabel(
+            f"in each map: keys 1 … {maps['length']} to the right, queries downwards", fontsize=9
+        )
         scale = cm.ScalarMappable(colors.PowerNorm(GAMMA, 0, maps["full"]), SEQUENTIAL)
-        drawn.colorbar(scale, ax=axes, label="attention weight", extend="max", aspect=30)
+        drawn.colorbar(scale, ax=grid, label="attention weight", extend="max", aspect=30)
     return drawn
 
 
@@ -231,22 +229,6 @@ def _curve(axes: Axes, model: Result, *, shaded: bool) -> None:
             [nan if row[side] is None else row[side] for row in rows] for side in ("low", "high")
         )
         axes.fill_between(x, low, high, color=look["color"], alpha=0.13, linewidth=0)
-
-
-def _mosaic(pictures: np.ndarray) -> np.ndarray:
-    """Join maps (rows, columns, P, P) into one picture, with a gap after each."""
-    gap = max(1, round(pictures.shape[2] * GAP))
-    padded = np.pad(pictures, ((0, 0), (0, 0), (0, gap), (0, gap)), constant_values=np.nan)
-    rows, columns, height, width = padded.shape
-    return padded.transpose(0, 2, 1, 3).reshape(rows * height, columns * width)
-
-
-def _bare(axes: Axes) -> None:
-    """Remove grid, spines and tick marks, and put the column labels on top."""
-    axes.xaxis.tick_top()
-    axes.grid(visible=False)
-    axes.tick_params(length=0, labelsize=8)
-    axes.spines[:].set_visible(False)
 
 
 def legend(drawn: Figure, axes: Axes) -> None:

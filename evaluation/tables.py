@@ -134,10 +134,10 @@ def ablation_table(result: Result) -> Table:
             row["model"],
             row["part"],
             *(
-                interval(row[part], *row["interval"][part], text="{:+.4f}".format)
-                for part in ("within", "past")
+                interval(found["mean"], found["low"], found["high"], text="{:+.4f}".format)
+                for found in (row["within"], row["past"])
             ),
-            str(row["pieces"]["within"]),
+            str(row["within"]["n"]),
         ]
         for row in result["models"]
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -169,14 +169,6 @@ class ModelConfig:
             raise ValueError(f"there is no preset {name!r}{suggestion(name, names)}")
         values = from_yaml((folder / f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}")
         return cls.read({**values, **overrides}, f"preset {name}")
-
-    def with_realisations(self, realisations: int) -> ModelConfig:
-        """Return this configuration with another number of realisations of a stochastic encoding."""
-        if not hasattr(self.position, "realisations"):
-            raise ValueError(
-                f"position {self.position_name!r} is not stochastic: it has no realisations"
-            )
-        return replace(self, position=replace(self.position, realisations=realisations))
 
 
 def needs_linear_attention(encoding: type[Position]) -> bool:

@@ -81,7 +81,7 @@ class Take(WithMidi):
 
 
 class Generation:
-    """The generation for one request: iterate to do the work; the sequences so far are available at any time."""
+    """The generation for one request; the sequences so far are available at any time."""
 
     def __init__(
         self, model: Player, ids: np.ndarray, grammar: Grammar, request: Request, **more: Any
@@ -105,20 +105,15 @@ class Generation:
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
         return order(self.request, ids, self._grammar, **more)
 
-    def __iter__(self) -> Iterator[int]:
-        """Generate, yielding the number of steps so far. To stop early, stop iterating."""
-        for _ in run_together([self]):
-            yield self.job.steps
-        self.check()
-
     def check(self) -> None:
         """Raise the error that ended the work, if any."""
         self.job.check()
 
     def finish(self) -> Self:
-        """Generate to the end."""
-        for _ in self:
+        """Generate to the end; raises the error that ended the work, if any."""
+        for _ in run_together([self]):
             pass
+        self.check()
         return self
 
     def sequences(self) -> list[np.ndarray]:
@@ -217,7 +212,6 @@ class Continuation(MusicGeneration):
             model.language,
             ids,
             prompt_bars=prompt.bars,
-            may_end=request.may_end,
             ends=request.ends,
             chords=request.chords,
             plan=plan,
@@ -281,7 +275,6 @@ def continuation_grammar(
     language: Language,
     prompt: np.ndarray,
     *,
-    may_end: bool = False,
     ends: bool = False,
     chords: list[list[str]] | None = None,
     bars: int = MOST_BARS,
@@ -297,7 +290,7 @@ def continuation_grammar(
     if chords is not None and "chords" not in language.abilities:
         raise language.lacks("which cannot follow given chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
-    return grammar if may_end or grammar.counts_bars else Excluding(grammar, [language.end])
+    return grammar if grammar.counts_bars else Excluding(grammar, [language.end])
 
 
 class Completion(MusicGeneration):

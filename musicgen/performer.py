@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Linear, Sums, attend, linear, map_state
+from musicgen.attention import Linear, Sums, attend, linear
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
@@ -252,8 +252,8 @@ class State:
 class Performer(nn.Module):
     """The language model. `seed` sets its initial weights; pass None if they will be loaded.
 
-    Training calls `begin` and `forward`, or `resume` and `extend` to carry the state from window to window. Generation
-    calls `start`, `prefill` and `step`; evaluation calls `start` and `extend`.
+    Training calls `begin` and `forward`; generation calls `start`, `prefill` and `step`; evaluation calls `start` and
+    `extend`.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
@@ -319,18 +319,6 @@ class Performer(nn.Module):
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
 
-    def resume(self, state: State | None, code: Any) -> State:
-        """Return a detached state for truncated backpropagation through time; None gives the initial state.
-
-        Pass the sequence's code again, drawn from the same seed: the covered code in the state depends on the weights
-        of the step before.
-        """
-        if state is None:
-            return self._start(code)
-        return replace(
-            state, layers=tuple(map_state(x, Tensor.detach) for x in state.layers), code=code
-        )
-
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state."""
@@ -347,7 +335,8 @@ class Performer(nn.Module):
 
         The random features are redrawn from the seed, since their input width is the number of realisations.
         """
-        other = Performer(self.config.with_realisations(realisations), seed)
+        position = replace(self.config.position, realisations=realisations)
+        other = Performer(replace(self.config, position=position), seed)
         other.to(self.embedding.weight.device)
         fresh = other.state_dict()
         same = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}

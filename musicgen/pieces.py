@@ -31,7 +31,6 @@ class Prompt:
     bars: int
     setting: Any  # what the language keeps besides the tokens
     score: Score  # these bars as encoded
-    remarks: tuple[str, ...] = ()
     tracks: Any = None
     original: bytes | None = None  # the file that the piece was read from
     idea: Mapping[str, Any] = field(default_factory=dict)  # requested of a piece from nothing
@@ -78,7 +77,6 @@ class Piece(WithMidi):
             bars=bars,
             setting=self.encoded.setting,
             score=in_file(decoded, self.score),
-            remarks=self.remarks,
             tracks=self.tracks,
             original=self.original,
         )

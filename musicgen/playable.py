@@ -71,7 +71,6 @@ class Playable(Player):
         variations: int = Request.variations,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
-        may_end: bool = Request.may_end,
         ends: bool = Request.ends,
         chords: str | None = None,
         plan: dict[str, Any] | None = None,
@@ -85,7 +84,7 @@ class Playable(Player):
         - `variations`: the number of takes to return.
         - `seed`: the same request with the same seed gives the same takes.
         - `sampling`: how freely tokens are chosen, such as Sampling(temperature=0.9).
-        - `may_end`: the music can end before this length. `ends`: it ends with the last bar.
+        - `ends`: the music ends with the last bar.
         - `chords`: the chords of each bar, repeated until the end, such as "C | G7 | Am F | C".
         - `plan`: attributes of the new bars, such as {"density": 4, "register": [60, 60, 72, 72], "loudness": 80,
           "players": 3, "form": "A A B A"}; a list has one value per bar.
@@ -104,7 +103,6 @@ class Playable(Player):
             variations=variations,
             seed=seed,
             sampling=sampling,
-            may_end=may_end,
             ends=ends,
             chords=None if chords is None else read_chords(chords),
             plan=plan,

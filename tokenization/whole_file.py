@@ -11,7 +11,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -65,30 +65,22 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one line per row, under a header with all column names; None becomes an empty cell.
+    """Write one line per row, under a header with the column names of the first; None becomes an empty cell.
 
-    A mapping becomes one column per key, named by both; lists are omitted. A text that a spreadsheet
-    would evaluate as a formula is prefixed with an apostrophe, since names may come from strangers.
+    A text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe, since names may come from
+    strangers.
     """
-    flat = [dict(_flat(row)) for row in rows]
-    columns = list(dict.fromkeys(name for row in flat for name in row))
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    writer = csv.DictWriter(stream, [*rows[0]], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     write_text(path, stream.getvalue())
 
 
-def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}_")
-        elif not isinstance(value, list):
-            yield f"{prefix}{name}", _cell(value) if isinstance(value, str) else value
-
-
-def _cell(text: str) -> str:
-    text = text.replace("\r", " ")  # it would end the line
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")  # it would end the line
     return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
 
 

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
-from app.options import check_counts, claim, default_folder
+from app.options import check_counts, default_folder, resumed_by
 
 if TYPE_CHECKING:
     from training.config import RunConfig
 
-PRESET = "tiny"
+PRESET = "tiny"  # unless --set names another
 EXAMPLES = """\
 examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
-  musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
+  musicgen compare 'pop-piano-*' --set model.preset=small --set data.length=512
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
   # the paper's claim and its control
   musicgen compare 'headline/*' --seeds 3 -o runs/headline
 
-An interrupted comparison resumes when it is run again; finished runs are not repeated. With several seeds, the
-numbers are means with 95 % intervals (Student's t). If one configuration has no encoding of position, the table
-also has the change of the others relative to it: the differences between runs with the same seed, which see the
+An interrupted comparison resumes when it is run again with the same -o; finished runs are not repeated. With several
+seeds, the numbers are means with 95 % intervals (Student's t). If one configuration has no encoding of position, the
+table also has the change of the others relative to it: the differences between runs with the same seed, which see the
 same music in the same order.
 """
 
@@ -39,12 +39,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
-        help="folder for all runs (default: compare, or compare-2, … if taken by another comparison)",
+        help="folder for all runs, to resume from (default: compare, or compare-2, … if that exists)",
     )  # fmt: skip
-    parser.add_argument(
-        "--preset",
-        help=f"size of the models (default: {PRESET}, or that of the model that a run starts from)",
-    )
     parser.add_argument("--steps", type=int, default=2000, metavar="N", help="steps of each run")
     parser.add_argument(
         "--seeds",
@@ -72,14 +68,11 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
     check_counts(arguments, "seeds")
-    named = arguments.output is not None
-    arguments.output = arguments.output or default_folder("compare", arguments)
+    arguments.output = arguments.output or default_folder("compare")
     configs = configured(arguments)
     several = arguments.seeds > 1
-    if named:
-        make_folder(arguments.output, "give another one with -o")
-    else:
-        claim(arguments.output, arguments)
+    make_folder(arguments.output, "give another one with -o")
+    output.remark([resumed_by(arguments.output)])
     baseline = baseline_of(configs)
     found: list[dict[str, Any]] = []
     succeeded: dict[str, list[Path]] = defaultdict(list)  # name → folders of runs
@@ -118,8 +111,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
                 f"{paths[name]} and {path} would both be called {name}; rename one of them"
             )
         # A fine-tuned model has the size of the one that it starts from.
-        preset = arguments.preset or (None if read(path, changes).start else PRESET)
-        sized = [*([f"model.preset={preset}"] if preset else []), *changes]
+        sized = changes if read(path, changes).start else [f"model.preset={PRESET}", *changes]
         configs[name] = replace(read(path, sized), run=str(arguments.output / name))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:

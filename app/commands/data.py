@@ -59,8 +59,6 @@ examples:
   # one piano in 4/4, as in the papers
   musicgen data pop909 POP909 data/pop909-remi --language remi
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
-  # on many machines, with the same result
-  musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786
   musicgen data inspect data/pop909
   # grooves over generated progressions, or over the chords of songs
   musicgen data make-groove grooves --seed 7
@@ -139,8 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from training.data.prepare import PrepareOptions, prepare
 
-    workers = arguments.scheduler or arguments.workers
-    options = from_options(PrepareOptions, arguments, workers=workers)
+    options = from_options(PrepareOptions, arguments)
     with output.progress_bar(f"Preparing {arguments.kind}") as progress:
         meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)
     _inspect(arguments)

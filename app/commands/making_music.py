@@ -191,9 +191,7 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--bars", type=int, default=Request.bars, metavar="N", help="bars to write")
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
-    end = parser.add_mutually_exclusive_group()
-    end.add_argument("--may-end", action="store_true", help="allow the music to end earlier")
-    end.add_argument(
+    parser.add_argument(
         "--end", action="store_true", dest="ends", help="bring the music to its end in the last bar"
     )
     parser.add_argument(

@@ -21,26 +21,15 @@ from tokenization.records import check_fields
 # B batch, T time, H heads, M features, ℓ dimensions.
 
 
-def coordinates(places: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """Return the coordinates of the cells of a grid, which are numbered row by row: (T,) → (T, ℓ)."""
-    return torch.stack(torch.unravel_index(places, sizes), -1)
-
-
-def check_sizes(sizes: tuple[int, ...]) -> None:
-    """Raise ValueError if these are not the sizes of a grid."""
-    if not sizes or min(sizes) < 1:
-        raise ValueError(f"sizes are {list(sizes)}; give those of the grid, such as [32, 32]")
-
-
 @dataclass(frozen=True, kw_only=True)
 class GridPermuteformerConfig:
     """The values of GridPermuteformer, without the decay r, which the paper sets to 1 in bidirectional models."""
 
-    sizes: tuple[int, ...] = (32, 32)  # of the grid, whose cells are numbered row by row
+    dimensions: int = 2
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_sizes(self.sizes)
+        check_fields(self, "dimensions")
 
 
 class GridPermuteformer(Position):
@@ -48,7 +37,7 @@ class GridPermuteformer(Position):
 
     def __init__(self, config: GridPermuteformerConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        dimensions = len(config.sizes)
+        dimensions = config.dimensions
         if shape.features < 2 * dimensions:
             raise ValueError(
                 f"{shape.features} features cannot be divided into {dimensions} parts of two or more"
@@ -60,20 +49,11 @@ class GridPermuteformer(Position):
         )
         self.offsets = [sum(widths[:number]) for number in range(dimensions)]
 
-    def indices(self, places: Tensor) -> Tensor:
-        """Return the permutations of the features at coordinates (T, ℓ): (T, H, M)."""
-        columns = places.unbind(-1)
-        parts = zip(self.powers, columns, self.offsets, strict=True)
-        return torch.cat([powers(column) + offset for powers, column, offset in parts], -1)
-
     def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Tensor:
-        """Return the permutations of a window, (T, H, M)."""
-        if stop > math.prod(self.config.sizes):
-            raise ValueError(
-                f"{stop} positions do not fit into a grid of {' by '.join(map(str, self.config.sizes))}"
-            )
-        places = coordinates(torch.arange(start, stop), self.config.sizes)
-        return self.indices(places)
+        """Return the permutations of the features at the places given as `times`: (B, T, ℓ) → (B, T, H, M)."""
+        assert times is not None, "the coordinates of the cells are given with the sequences"
+        parts = zip(self.powers, times.long().unbind(-1), self.offsets, strict=True)
+        return torch.cat([powers(column) + offset for powers, column, offset in parts], -1)
 
     def features(self, fq: Tensor, fk: Tensor, code: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Permute: (B, T, H, M) → (B, T, H, M)."""
@@ -82,8 +62,7 @@ class GridPermuteformer(Position):
 
 # FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space, by random features.
 #
-# f(z) = ∫ g(ξ) exp(2πi z·ξ) dξ = E[g(ξ)/p(ξ) cos 2πz·ξ] for ξ ~ p = N(0, 1) in each dimension (equation 4). Places
-# are the cells of a grid or, as for the paper's molecules, given with each sequence.
+# f(z) = ∫ g(ξ) exp(2πi z·ξ) dξ = E[g(ξ)/p(ξ) cos 2πz·ξ] for ξ ~ p = N(0, 1) in each dimension (equation 4).
 #
 # B batch, T time, H heads, ℓ dimensions, N components, r random features.
 
@@ -98,24 +77,16 @@ class SpaceFltConfig:
     that narrow components are needed, which are lost in noise.
     """
 
-    sizes: tuple[int, ...] | None = (32, 32)  # of a grid; null: places are given with the sequences
-    dimensions: int = 2  # without a grid
+    dimensions: int = 2  # ℓ
     mask: Literal["gaussian", "radial"] = "gaussian"
     random_features: int = 32  # r
     components: int = 8  # N
     unit: float = 1.0  # places are divided by it: 2π times the distance that matters
 
     def __post_init__(self) -> None:
-        if self.sizes is not None:
-            check_sizes(self.sizes)
         check_fields(self, "random_features", "components", "dimensions")
         if not self.unit > 0:
             raise ValueError(f"unit is {self.unit}; it must be above 0")
-
-    @property
-    def axes(self) -> int:
-        """The number of dimensions ℓ."""
-        return self.dimensions if self.sizes is None else len(self.sizes)
 
 
 class SpaceMask(nn.Module):
@@ -123,7 +94,7 @@ class SpaceMask(nn.Module):
 
     def __init__(self, config: SpaceFltConfig, heads: int) -> None:
         super().__init__()
-        self.kind, self.axes = config.mask, config.axes
+        self.kind, self.axes = config.mask, config.dimensions
         size = (heads, config.components)
         self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
         self.raw_widths = nn.Parameter(torch.randn(size) - 1)
@@ -155,21 +126,19 @@ class SpaceFlt(AppendedFeatures):
 
     def begin(self, generator: Generator) -> FltCode:
         """Draw the frequencies, (H, r, ℓ)."""
-        size = (self.shape.heads, self.config.random_features, self.config.axes)
+        size = (self.shape.heads, self.config.random_features, self.config.dimensions)
         noise = torch.randn(size, generator=generator, device=generator.device)
         return FltCode(noise=noise.to(next(self.parameters())))
 
     def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
-        """Return the code with the features of places: the cells of a grid, or those given as `times`, (B, T, ℓ)."""
-        if self.config.sizes is not None:
-            places = coordinates(torch.arange(start, stop), self.config.sizes).unsqueeze(0)
-        else:
-            assert times is not None, "places in space are given with the sequence"
-            places = times
+        """Return the code with the features of the places given as `times`, (B, T, ℓ)."""
+        assert times is not None, "places in space are given with the sequences"
         xi = code.noise
-        places = places.to(xi) / self.config.unit
+        places = times.to(xi) / self.config.unit
         angles = 2 * math.pi * torch.einsum("btl,hrl->bthr", places, xi)
-        density = torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.axes
+        density = (
+            torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.dimensions
+        )
         ratio = self.mask.transform(xi) / density  # (H, r)
         waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
         sides = mask_features(waves, ratio, self.qk_width)

@@ -115,7 +115,7 @@ def measured(
     *, recipe: Recipe, data: BenchmarkData, device: str, encoding: str, seed: int
 ) -> dict[str, Any]:
     """Train a model with an encoding and a seed, and return its number of parameters and its measures."""
-    chosen = recipe.variant(encoding, data.grid)
+    chosen = recipe.variant(encoding)
     model = _model(recipe, data, chosen, seed).to(torch.device(device))
     if data.corpus is not None:
         sizes, corpus = recipe.data, data.corpus

@@ -59,12 +59,11 @@ class Recipe:
     encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
     encoding: Any = field(default_factory=dict)  # values of encodings, by name, or under `all`
 
-    def variant(self, name: str, sizes: tuple[int, ...] | None) -> Variant:
-        """Return an encoding with the recipe's values, for a grid of these sizes if the data has one."""
+    def variant(self, name: str) -> Variant:
+        """Return an encoding with the recipe's values."""
         chosen, choice = variant(name)
         own = self.encoding.get(name.partition(":")[0], {})
-        common = {"sizes": sizes} if sizes is not None else {}
-        common |= self.encoding.get("all", {})
+        common = self.encoding.get("all", {})
         known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
         fitting = {key: value for key, value in common.items() if key in known}
         return replace(chosen, choice={**fitting, **chosen.choice, **own, **choice})
@@ -117,7 +116,6 @@ class BenchmarkData:
     classes: int = 0
     vocabulary: int = 256
     pairs: bool = False
-    grid: tuple[int, ...] | None = None
     corpus: Corpus | None = None
     language: Language | None = None  # of a corpus of music
     rules: dict[str, float] = field(default_factory=dict)  # accuracy without any model
@@ -247,9 +245,14 @@ def _classified(
     classes: int,
     vocabulary: int = 256,
     *,
+    grid: tuple[int, int] | None = None,
     rules: dict[str, float] | None = None,
     **more: Any,
 ) -> BenchmarkData:
+    """Return data to classify; with `grid`, positions are its cells, row by row."""
+    if grid is not None:
+        cells = np.indices(grid).reshape(1, 2, -1).transpose(0, 2, 1)  # (1, T, 2)
+        train, test = (replace(one, places=cells) for one in (train, test))
     # The baseline without any input: always the most common class of the training examples.
     ((label, _),) = Counter(train.labels.tolist()).most_common(1)
     rules = {**(rules or {}), "most common class": float((test.labels == label).mean())}

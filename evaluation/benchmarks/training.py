@@ -166,13 +166,15 @@ class Examples:
 
     inputs: list[np.ndarray]
     labels: np.ndarray
-    places: np.ndarray | None = None  # in space, (n, T, ℓ)
+    places: np.ndarray | None = None  # in space, (n, T, ℓ), or (1, T, ℓ) for all sequences
 
     def only(self, rows: np.ndarray) -> Examples:
         """Return the examples with these numbers."""
         each = len(self.inputs) // max(1, len(self.labels))  # sequences per label
         numbers = (rows[:, None] * each + np.arange(each)).reshape(-1)
-        places = None if self.places is None else self.places[numbers]
+        places = self.places
+        if places is not None and len(places) > 1:
+            places = places[numbers]
         inputs = [self.inputs[n] for n in numbers]
         return Examples(inputs=inputs, labels=self.labels[rows], places=places)
 
@@ -189,7 +191,7 @@ class Examples:
         return {
             "inputs": torch.from_numpy(inputs).to(device),
             "present": torch.from_numpy(present).to(device),
-            "places": None if places is None else torch.from_numpy(places).to(device),
+            "places": None if places is None else torch.from_numpy(places[:, :length]).to(device),
         }
 
 

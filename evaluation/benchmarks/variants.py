@@ -39,7 +39,7 @@ class Variant:
 
 
 DECAY = {"horizons": DECAYS}
-CLOUD = {"sizes": None, "dimensions": 3}
+CLOUD = {"dimensions": 3}
 METRE = {**DECAY, "metre": {"bars": [1, 1, 2, 4, 8, 16], "remembers": [2, 8, 8, 8, 8, 8]}}
 
 VARIANTS: dict[str, Variant] = {

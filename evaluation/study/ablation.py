@@ -1,8 +1,4 @@
-"""Ablation of trained models: the change of the loss on the same pieces when a part of the model is removed.
-
-A large change means that the model uses the part, a small one that it does not. Since the model was trained with the
-part, the change does not predict the loss of a model trained without it (see `musicgen compare`).
-"""
+"""Ablation of trained models: the change of the loss on the same pieces when a part of the model is removed."""
 
 from __future__ import annotations
 
@@ -16,11 +12,11 @@ from torch import Generator, Tensor
 
 from evaluation.metrics.estimates import estimate
 from evaluation.study.experiments import Experiment, job_of, probed_length
-from evaluation.study.extrapolation import Loss, piece_loss, rows_by_job
-from evaluation.study.piece_jobs import Choice, held_out
+from evaluation.study.extrapolation import Loss, piece_loss
+from evaluation.study.piece_jobs import Choice, held_out, model_of
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
-from musicgen.playable import Playable, load
+from musicgen.playable import Playable
 from musicgen.position import Position
 from musicgen.position.base import MusicalFrequencies
 from musicgen.position.lrpe import Lrpe
@@ -78,28 +74,16 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
 
 
 def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
-    """Return the change of the loss within the trained length and past it, the two stretches of each piece.
-
-    Means over the pieces that reach the stretch, with 95 % intervals; None if there are none.
-    """
-    both = []
-    for stretch in (0, 1):
+    """Return the change of the loss within the trained length and past it, over the pieces that reach the stretch."""
+    found = {}
+    for stretch, part in enumerate(("within", "past")):
         differences = [
             (b["sums"][stretch] - a["sums"][stretch]) / a["tokens"][stretch]
             for a, b in zip(whole, changed, strict=True)
             if len(a["sums"]) > stretch and a["tokens"][stretch]
         ]
-        both.append(estimate(differences))
-    within, past = both
-    return {
-        "within": within["mean"],
-        "past": past["mean"],
-        "interval": {
-            "within": [within["low"], within["high"]],
-            "past": [past["low"], past["high"]],
-        },
-        "pieces": {"within": within["n"], "past": past["n"]},
-    }
+        found[part] = estimate(differences)
+    return found
 
 
 def _has_waves(position: Position) -> bool:
@@ -183,12 +167,12 @@ def ablation(
             "layers": layers,
         }
         jobs += [
-            job_of(playable, without_parts, choice.device, choice.prepared, rows=rows, **common)
-            for rows in rows_by_job(chosen)
+            job_of(playable, without_parts, choice.device, choice.prepared, row=row, **common)
+            for row in chosen
         ]
 
-    def compose(playable: Playable, results: list[dict[str, list[Loss]]]) -> list[dict[str, Any]]:
-        losses = {part: [loss for one in results for loss in one[part]] for part in results[0]}
+    def compose(playable: Playable, results: list[dict[str, Loss]]) -> list[dict[str, Any]]:
+        losses = {part: [one[part] for one in results] for part in results[0]}
         whole = losses.pop(WHOLE)
         return [
             {"model": playable.name, "part": part, **changes(whole, changed)}
@@ -202,18 +186,17 @@ def without_parts(
     *,
     model: str,
     data: str,
-    rows: Sequence[int],
+    row: int,
     edges: Sequence[int],
     seed: int,
     device: str,
     layers: bool,
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the losses of some pieces with the whole model, and without each of its parts, by part."""
-    performer, prepared = load(model, device).performer, Prepared.open(data)
-    pieces = [(row, np.asarray(prepared.ids(row))) for row in rows]
+) -> dict[str, Loss]:
+    """Return the losses of a piece with the whole model, and without each of its parts, by part."""
+    performer, ids = model_of(model, device).performer, np.asarray(Prepared.open(data).ids(row))
     found = {}
     for part in [WHOLE, *parts_of(performer, layers=layers)]:
         part_seed = seed + (_OTHER_NOISE if part == REDRAWN else 0)
         changed = performer if part == WHOLE else without(performer, part, part_seed)
-        found[part] = [piece_loss(changed, ids, edges, part_seed + row) for row, ids in pieces]
+        found[part] = piece_loss(changed, ids, edges, part_seed + row)
     return found

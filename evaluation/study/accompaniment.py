@@ -1,21 +1,12 @@
 """Accompaniment: one part of a real piece is hidden, generated given the others, and compared with the hidden part.
 
-Likeness is the cosine of style profiles (metrics/style.py): onset–drum for drums, onset–duration and time–pitch for
-pitched parts. References are parts from other music:
-
-    next     the same part in the following bars of the piece
-    same     the part of another piece of the same style
-    other    the part of a piece of another style
-
-A generated part without notes in a profile has likeness 0; a reference without them has none. Measures that apply to
-the hidden part itself (`real`) are the fraction of chord tones among the notes of a pitched part, notes per bar, and
-the mean number of sounding notes. From StreamMUSE (https://github.com/StreamMUSE/eval) come the Jensen–Shannon
-divergence of pitches and of onsets (64 bins over all bars) from the hidden part, in nats, and the fraction of the other
-parts' sounding time with a note of this part at a consonant interval, and with no note of it.
+tables.py describes the references and the measures. A generated part without notes in a style profile has likeness 0; a
+reference without them has none. The divergences, of onsets in 64 bins over all bars, and the fractions of sounding time
+are those of StreamMUSE (https://github.com/StreamMUSE/eval).
 
 Chords are given with the other parts. For files without chords they were recognised in all parts, including the hidden
-one; with `hear_chords` they are recognised in the other parts only. Each style counts once, by the mean over its
-pieces; a piece without a style counts as a style of its own.
+one; with `hear_chords` they are recognised in the other parts only. A piece without a style counts as a style of its
+own.
 """
 
 from __future__ import annotations
@@ -26,20 +17,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.style import METRICS, profiles, similarities
-from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import (
-    Choice,
-    Measure,
-    estimates,
-    model_of,
-    per_piece,
-    pieces_with_others,
-    style_of,
-)
+from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
-from musicgen.playable import Playable
 from tokenization.analysis.chords import (
     PITCH_CLASSES,
     TONES,
@@ -197,21 +177,6 @@ def _support(melody: Notes, part: Notes) -> tuple[float | None, float | None]:
     masks = (together & fits).any(axis=1), ~together.any(axis=1)
     consonant, unsupported = (float(time[mask].sum() / time.sum()) for mask in masks)
     return consonant, unsupported
-
-
-def accompaniment(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    hide: Sequence[str],
-    bars: int,
-    hear_chords: bool = False,
-) -> Experiment:
-    """Have models generate hidden parts of pieces, one job per model and piece."""
-    able, left_out = models_for_language(playables, "ensemble", "accompaniment")
-    chosen = pieces_with_others(choice)
-    arguments = {"hide": list(hide), "bars": bars, "hear_chords": hear_chords}
-    return per_piece(accompanied, able, choice, chosen, estimates, left_out, **arguments)
 
 
 def accompanied(

@@ -1,65 +1,24 @@
 """The style of continuations: do they keep that of their prompts (section 3.3 and figure 5 of the SPE paper)?
 
-The first bars of real pieces are continued several times, up to a number of tokens. Each continuation, and each quarter
-of its duration, is compared by style profiles (metrics/style.py) with its prompt, as in the paper's figure, and with
-the whole piece, as in its appendix. Passages of the same number of tokens are compared in the same way:
-
-    looped  the prompt, repeated: the highest possible score
-    real    the real continuation
-    same    another piece of the same style, after as many bars
-    other   a piece of another style: music that ignores the prompt
-
-Each style counts once, by the mean over its pieces and their samples.
+Each continuation, and each quarter of its duration, is compared by style profiles (metrics/style.py) with its prompt,
+as in the paper's figure, and with the whole piece, as in its appendix. So are the references that tables.py describes,
+passages of the same number of tokens. Each style counts once, by the mean over its pieces and their samples.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.style import METRICS, QUARTER_NAMES, compared, copied_share, diversity
-from evaluation.study.experiments import Experiment, models_for_language
-from evaluation.study.form_and_infilling import held_out_piece
-from evaluation.study.piece_jobs import (
-    Choice,
-    Measure,
-    estimates,
-    model_of,
-    per_piece,
-    pieces_with_others,
-    style_of,
-)
+from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece
-from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
 from tokenization.prepared import Prepared
 from tokenization.score import Notes, Score, excerpt
-
-
-def continuation(
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    prompt_bars: int,
-    tokens: int,
-    samples: int,
-    temperature: float,
-) -> Experiment:
-    """Continue the first bars of pieces, one job per model and piece; `tokens` includes those of the prompt."""
-    language = choice.prepared.language.name
-    able, left_out = models_for_language(playables, language, "continuation")
-    chosen = pieces_with_others(choice, fewest_bars=prompt_bars + 1)
-    how = {
-        "prompt_bars": prompt_bars,
-        "tokens": tokens,
-        "samples": samples,
-        "temperature": temperature,
-    }
-    return per_piece(measure_continuation, able, choice, chosen, estimates, left_out, **how)
 
 
 def measure_continuation(

@@ -18,7 +18,6 @@ from musicgen.common.workers import Failed, Workers, as_done, limit_workers
 from musicgen.continuation import Generation, run_together
 from musicgen.playable import Playable, find
 from tokenization.whole_file import make_folder, write_whole
-from tokenization.wording import listed
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
@@ -142,8 +141,7 @@ def _batches(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measure
         else:
             batches.append([job])
     for alike in generating.values():
-        share = len(alike) if isinstance(workers, str) else -(-len(alike) // max(1, workers))
-        size = min(TOGETHER, share)
+        size = min(TOGETHER, -(-len(alike) // max(1, workers)))
         batches += [alike[first : first + size] for first in range(0, len(alike), size)]
     return batches
 
@@ -244,12 +242,8 @@ def conduct(
         failed: dict[str, str] = {}
         for playable, job, one in found:
             if one.error and experiment.prepared and playable.name in measured:
-                rows = job.arguments.get("rows") or [job.arguments["row"]]
-                lost = [experiment.prepared.name(row) for row in rows]
-                failures.append(
-                    f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {playable.name}: "
-                    f"{one.error}"
-                )
+                lost = experiment.prepared.name(job.arguments["row"])
+                failures.append(f"{lost} is left out of {name} for {playable.name}: {one.error}")
             elif one.error:
                 failed[playable.name] = one.error
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]

@@ -1,9 +1,7 @@
 """Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
 
-A model reads real pieces and predicts each next token (teacher forcing). Each piece counts once, by its mean loss over
-a range of positions. The drift of a range is its loss minus that within the trained length, paired by piece. Since the
-later parts of pieces may be harder for any model, the tokens past the trained length can be predicted again from a
-context truncated to the trained length: the `nearby` losses.
+Each piece counts once, by its mean loss over a range of positions. The drift of a range is its loss minus that within
+the trained length, paired by piece. The `nearby` losses are those with a context truncated to the trained length.
 """
 
 from __future__ import annotations
@@ -18,16 +16,15 @@ import torch.nn.functional as F
 
 from evaluation.metrics.estimates import estimate
 from evaluation.study.experiments import Experiment, job_of, model_fields
-from evaluation.study.piece_jobs import Choice, held_out
+from evaluation.study.piece_jobs import Choice, held_out, model_of
 from musicgen.common.learning import generator_from
 from musicgen.performer import Performer
-from musicgen.playable import Playable, load
+from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 
 WINDOW = 1024  # tokens read at once: bounds the memory that any piece takes
 STEPS = 16  # stretches of the curve within the trained length
 NEAR = 1.5  # end of the first part past the trained length, in trained lengths
-PIECES_A_JOB = 4
 PARTS = ("trained", "near", "far")
 Loss = dict[
     str, Any
@@ -153,7 +150,7 @@ def _spread(values: np.ndarray) -> dict[str, Any] | None:
     return {**kept, "pieces": found["n"]} if found["n"] else None
 
 
-# The experiment; each job reads a few pieces.
+# The experiment; each job reads a piece.
 
 
 def extrapolation(
@@ -172,15 +169,14 @@ def extrapolation(
     edges = {model.name: edges_of(model.trained_length, read_to) for model in able}
     jobs = [
         job_of(
-            model, losses, choice.device, choice.prepared, rows=own, edges=edges[model.name], seed=choice.seed,
+            model, losses, choice.device, choice.prepared, row=row, edges=edges[model.name], seed=choice.seed,
             window=model.trained_length if control and model.trained_length < read_to else None,
         )
         for model in able
-        for own in rows_by_job(rows)
+        for row in rows
     ]  # fmt: skip
 
-    def compose(playable: Playable, results: list[list[Loss]]) -> list[dict[str, Any]]:
-        pieces = [loss for result in results for loss in result]
+    def compose(playable: Playable, pieces: list[Loss]) -> list[dict[str, Any]]:
         measured = pieces, edges[playable.name], playable.trained_length
         model = {**model_fields(playable), **summary(*measured)}
         if all("nearby" in loss for loss in pieces):
@@ -194,20 +190,12 @@ def losses(
     *,
     model: str,
     data: str,
-    rows: Sequence[int],
+    row: int,
     edges: Sequence[int],
     seed: int,
     device: str,
     window: int | None,
-) -> list[Loss]:
-    """Return the losses of some pieces of a data set, each with its own noise for stochastic encodings."""
-    performer, prepared = load(model, device).performer, Prepared.open(data)
-    return [
-        piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
-        for row in rows
-    ]
-
-
-def rows_by_job(rows: Sequence[int]) -> list[Sequence[int]]:
-    """Split pieces into jobs."""
-    return [rows[i : i + PIECES_A_JOB] for i in range(0, len(rows), PIECES_A_JOB)]
+) -> Loss:
+    """Return the losses of a piece of a data set, with its own noise for stochastic encodings."""
+    ids = np.asarray(Prepared.open(data).ids(row))
+    return piece_loss(model_of(model, device).performer, ids, edges, seed + row, window)

@@ -1,20 +1,16 @@
 """Experiments on whole pieces: the form and endings of continuations, infilling, and adherence to plans.
 
-Infilling removes some bars of a real piece, generates them again, and compares both versions:
-
-    loss       of the true bars in nats per token, given the bars before and after the gap, and given only those before
-    f1         of the cells (sixteenth, pitch, drum or not) of the gap, generated against true
-    likeness   mean similarity of style between the gap and the rest of the piece, generated and true, over the profiles
-               of style.py for pitched notes and for drums; 0 for a profile that is empty only in the gap
-
-The loss excludes tokens that only count bars, and the context after the gap.
+Infilling removes some bars of a real piece, generates them again, and compares both versions: by the loss of the true
+bars, without tokens that only count bars and without the context after the gap; by the F1 score of cells (sixteenth,
+pitch, drum or not); and by the likeness to the rest of the piece, the mean similarity over the profiles of style.py,
+which is 0 for a profile that is empty only in the gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,27 +20,22 @@ from evaluation.metrics.form import SIGNS, between, cells, last_bar, overlap, si
 from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import profiles, similarities
 from evaluation.metrics.window import tops
-from evaluation.study.experiments import Experiment, models_for_language
 from evaluation.study.extrapolation import position_losses
 from evaluation.study.piece_jobs import (
     END,
-    Choice,
     Measure,
-    Rows,
-    draw_pieces,
-    estimates,
+    continued,
+    held_out_piece,
     model_of,
-    per_piece,
+    score_of,
 )
 from musicgen.continuation import Continuation, TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
-from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
 from tokenization.ensemble.layouts import gap
-from tokenization.language import SEAM, Encoded, Language
-from tokenization.prepared import Prepared
+from tokenization.language import SEAM
 from tokenization.score import Score
 
 LONGEST = 96  # bars; longer pieces are cut for infilling
@@ -87,35 +78,6 @@ def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
     gap_profiles, rest = (profiles(score.replace(notes=notes[own])) for own in (inside, around))
     found = similarities(rest, gap_profiles)
     return mean(found[metric] or 0.0 for metric, expected in rest.items() if expected.any())
-
-
-def long_piece_experiment(
-    name: str,
-    measure: Callable[..., Measure],
-    playables: Sequence[Playable],
-    choice: Choice,
-    *,
-    fewest_bars: int,
-    table: Callable[[Rows], Rows] = estimates,
-    **options: Any,
-) -> Experiment:
-    """Return the experiment that measures models on pieces of at least `fewest_bars` bars, with the given options."""
-    data, language = choice.data, choice.prepared.language
-    able, left_out = models_for_language(playables, language.name, name)
-    rows, places = draw_pieces(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
-    others = [model.language for model in able if model.language.spec() != language.spec()]
-    # A model whose language has other settings may count bars differently.
-    long_enough = (
-        {"row": row}
-        for row in rows[places].tolist()
-        if all(held_out_piece(data, row, other).bars >= fewest_bars for other in others)
-    )
-    chosen = list(islice(long_enough, choice.pieces))
-    if not chosen:
-        raise ValueError(
-            f"{data} has no piece of {fewest_bars} bars in {choice.place}; ask for fewer bars, or another --split"
-        )
-    return per_piece(measure, able, choice, chosen, table, left_out, **options)
 
 
 def measure_form(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
@@ -256,40 +218,3 @@ def _correlation(asked: Sequence[float], measured: Sequence[float]) -> float | N
     if len(a) < 2 or not a.std() or not b.std():
         return None
     return float(np.corrcoef(a, b)[0, 1])
-
-
-def held_out_piece(data: str, row: int, language: Language) -> Piece:
-    """Return a piece of a prepared data set, encoded in the language of a model."""
-    prepared = Prepared.open(data)
-    ids = np.asarray(prepared.ids(row))
-    if language.spec() != prepared.language.spec():
-        ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
-    score = language.decode(ids)
-    encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))
-    return Piece(name=prepared.name(row), language=language, encoded=encoded, score=score)
-
-
-def continued(
-    *,
-    model: str,
-    data: str,
-    device: str,
-    row: int,
-    prompt_bars: int,
-    bars: int,
-    recall: float = MUSICAL.recall,
-    planned: bool = True,
-    seed: int,
-) -> tuple[Piece, Continuation]:
-    """Return a piece, and the continuation of its first bars, which the caller has to run."""
-    loaded = model_of(model, device)
-    piece = held_out_piece(data, row, loaded.language)
-    sampling = replace(MUSICAL, recall=recall)
-    request = Request(bars=bars, seed=seed, sampling=sampling, planned=planned)
-    return piece, Continuation(loaded, piece.prompt(prompt_bars), request)
-
-
-def score_of(work: Continuation) -> Score:
-    """Return the score of a finished continuation with its prompt; raises the error of a failed one."""
-    work.check()
-    return work.takes()[0].score

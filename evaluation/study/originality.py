@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.window import cut
-from evaluation.study.form_and_infilling import continued, held_out_piece, score_of
-from evaluation.study.piece_jobs import Measure, Rows
+from evaluation.study.piece_jobs import Measure, Rows, continued, held_out_piece, score_of
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 

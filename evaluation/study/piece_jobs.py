@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,15 @@ from evaluation.study.experiments import (
     models_for_language,
     probed_length,
 )
-from musicgen.continuation import Generation
+from musicgen.continuation import Continuation, Generation
+from musicgen.generation.request import Request
+from musicgen.generation.sampling import MUSICAL
+from musicgen.pieces import Piece
 from musicgen.playable import Playable, find, load
+from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
+from tokenization.score import Score
+from tokenization.wording import counted
 
 Rows = list[dict[str, Any]]
 FAR = 4.0  # how far pieces are read, in trained lengths
@@ -103,29 +110,6 @@ def draw_pieces(
     return _alternating(prepared, rows)
 
 
-def pieces_with_others(choice: Choice, *, fewest_bars: int = 0) -> Rows:
-    """Choose pieces, each with another piece of its style and one of another style, if there are any."""
-    random = np.random.default_rng(choice.seed)
-    rows, places = draw_pieces(choice, random, fewest_bars=fewest_bars)
-    if not len(rows):
-        raise ValueError(
-            f"{choice.data} has no long enough piece in {choice.place}; try another --split"
-        )
-    styles = choice.prepared.pieces.style[rows]
-    chosen = []
-    for place in places[: choice.pieces]:
-        same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
-        other = np.flatnonzero(styles != styles[place])
-        chosen.append(
-            {
-                "row": int(rows[place]),
-                "same": int(rows[random.choice(same)]) if len(same) else None,
-                "other": int(rows[random.choice(other)]) if len(other) else None,
-            }
-        )
-    return chosen
-
-
 def style_of(prepared: Prepared, row: int) -> int | str:
     """Return the style of a piece; a piece without one is a style of its own."""
     style = int(prepared.pieces.style[row])
@@ -141,28 +125,59 @@ def _alternating(prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, np.n
     return rows, np.argsort(turn, kind="stable")
 
 
-def per_piece(
+def piece_experiment(
+    name: str,
     measure: Callable[..., Measure],
-    playables: Iterable[Playable],
+    playables: Sequence[Playable],
     choice: Choice,
-    pieces: Sequence[Mapping[str, Any]],
-    table: Callable[[Rows], Rows],
-    left_out: Sequence[str],
-    **arguments: Any,
+    *,
+    fewest_bars: int = 1,
+    language: str = "",
+    with_others: bool = False,
+    table: Callable[[Rows], Rows] | None = None,
+    **options: Any,
 ) -> Experiment:
-    """Return the experiment that measures each model on each piece, given as arguments of the measurement."""
-    prepared, common = choice.prepared, {**arguments, "seed": choice.seed}
+    """Return the experiment that measures models of a language, by default the data's, on pieces of at least some bars.
+
+    `with_others`: a measurement also gets another piece of the style (`same`) and one of another style (`other`), if
+    there are any.
+    """
+    prepared, random = choice.prepared, np.random.default_rng(choice.seed)
+    able, left_out = models_for_language(playables, language or prepared.language.name, name)
+    rows, places = draw_pieces(choice, random, fewest_bars=fewest_bars)
+    others = [one.language for one in able if one.language.spec() != prepared.language.spec()]
+    # A model whose language has other settings may count bars differently.
+    long_enough = (
+        place
+        for place in places.tolist()
+        if all(held_out_piece(choice.data, int(rows[place]), x).bars >= fewest_bars for x in others)
+    )
+    pieces: Rows = []
+    styles = prepared.pieces.style[rows]
+    for place in islice(long_enough, choice.pieces):
+        pieces.append({"row": int(rows[place])})
+        if with_others:
+            same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
+            other = np.flatnonzero(styles != styles[place])
+            for side, found in (("same", same), ("other", other)):
+                pieces[-1][side] = int(rows[random.choice(found)]) if len(found) else None
+    if not pieces:
+        raise ValueError(
+            f"{choice.data} has no piece of {counted(fewest_bars, 'bar')} in {choice.place}; ask for fewer bars, or "
+            "another --split"
+        )
     jobs = [
-        job_of(playable, measure, choice.device, prepared, **common, **piece)
-        for playable in playables
+        job_of(playable, measure, choice.device, prepared, **options, seed=choice.seed, **piece)
+        for playable in able
         for piece in pieces
     ]
 
     def compose(playable: Playable, results: list[Rows]) -> Rows:
-        rows = [row for result in results for row in result]
-        return [{"model": playable.name, "table": table(rows), "rows": rows}]
+        measured = [row for result in results for row in result]
+        summary = (table or estimates)(measured)
+        return [{"model": playable.name, "table": summary, "rows": measured}]
 
-    facts = {**choice.facts(len(pieces)), "left_out": left_out, **arguments}
+    facts = {**choice.facts(len(pieces)), "left_out": left_out, **options}
     return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
 
 
@@ -203,3 +218,40 @@ def model_of(name: str, device: str) -> Playable:
 def _load(name: str, device: str, sha256: str | None) -> Playable:
     """Load a model; the hash makes the cache notice when its folder gets other weights."""
     return load(name, device)
+
+
+def held_out_piece(data: str, row: int, language: Language) -> Piece:
+    """Return a piece of a prepared data set, encoded in the language of a model."""
+    prepared = Prepared.open(data)
+    ids = np.asarray(prepared.ids(row))
+    if language.spec() != prepared.language.spec():
+        ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
+    score = language.decode(ids)
+    encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))
+    return Piece(name=prepared.name(row), language=language, encoded=encoded, score=score)
+
+
+def continued(
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    recall: float = MUSICAL.recall,
+    planned: bool = True,
+    seed: int,
+) -> tuple[Piece, Continuation]:
+    """Return a piece, and the continuation of its first bars, which the caller has to run."""
+    loaded = model_of(model, device)
+    piece = held_out_piece(data, row, loaded.language)
+    sampling = replace(MUSICAL, recall=recall)
+    request = Request(bars=bars, seed=seed, sampling=sampling, planned=planned)
+    return piece, Continuation(loaded, piece.prompt(prompt_bars), request)
+
+
+def score_of(work: Continuation) -> Score:
+    """Return the score of a finished continuation with its prompt; raises the error of a failed one."""
+    work.check()
+    return work.takes()[0].score

@@ -24,8 +24,7 @@ import numpy as np
 
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.window import LOUDNESS, statistics
-from evaluation.study.form_and_infilling import continued, score_of
-from evaluation.study.piece_jobs import Measure
+from evaluation.study.piece_jobs import Measure, continued, score_of
 
 WINDOW = 8  # bars
 FOLDS = 5

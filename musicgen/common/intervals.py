@@ -11,14 +11,10 @@ CONFIDENCE = 0.95
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
     """Return the mean of values and half the width of its 95 % interval (Student's t); the latter is None if n < 2."""
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return float(np.mean(values)), half_interval(deviation, len(values))
-
-
-def half_interval(deviation: float | None, n: int) -> float | None:
-    """Return half the width of the 95 % interval of the mean of n values, given their standard deviation."""
-    if deviation is None:
-        return None
+    mean, n = float(np.mean(values)), len(values)
+    if n < 2:
+        return mean, None
     from scipy.stats import t  # imported here because it takes a second
 
-    return float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * deviation / float(np.sqrt(n))
+    error = float(np.std(values, ddof=1)) / float(np.sqrt(n))
+    return mean, float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error

@@ -1,30 +1,24 @@
-"""Parallel work over processes, on this machine or a cluster, where a process that dies costs only its own task.
+"""Parallel work over processes, where a process that dies costs only its own task.
 
 When a process dies, an executor of the standard library drops all running tasks, and does not say which one killed it.
 Here every process has one task at a time, and ends when its parent ends.
-
-On several machines, the workers of a dask scheduler do the work (https://distributed.dask.org). Each passes its tasks
-to a process of its own, so that a task fails as it would on one machine. If a worker is lost, dask reassigns its tasks.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import multiprocessing
 import os
 import signal
 import time
-import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import CancelledError
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from threading import Thread, local
-from typing import Any, Generic, TypeVar
+from threading import Thread
+from typing import Generic, TypeVar
 
 from musicgen.common.processes import CONTEXT, processors, started_apart
 
@@ -191,17 +185,13 @@ def _bound_memory(extra: int) -> None:
     )
 
 
-Workers = int | str  # a number of processes on this machine, or the address of a scheduler
+Workers = int  # a number of processes
 
 AHEAD = 32  # tasks per process that can be started beyond the oldest unfinished one, which bounds the waiting answers
-SUBMITTED = 256  # the same for all tasks submitted to a scheduler
-CONNECT_SECONDS = 15
 
 
 def limit_workers(workers: Workers, tasks: int) -> Workers:
     """Limit the number of processes to the number of tasks; 0 means this process, which does a single task."""
-    if isinstance(workers, str):
-        return workers
     return min(workers, tasks) if min(workers, tasks) > 1 else 0
 
 
@@ -235,20 +225,9 @@ def as_done(
     With 0 workers, tasks run in this process: errors are raised, and a crash is not contained.
     """
     numbered = enumerate(tasks)
-    if isinstance(workers, str):
-        yield from _on_scheduler(function, numbered, workers, bounds)
-    elif workers < 1:
+    if workers < 1:
         yield from ((index, function(task)) for index, task in numbered)
-    else:
-        yield from _on_this_machine(function, numbered, workers, bounds)
-
-
-def _on_this_machine(
-    function: Callable[[Task], Answer],
-    tasks: Iterator[tuple[int, Task]],
-    workers: int,
-    bounds: Bounds,
-) -> Iterator[tuple[int, Answer | Failed]]:
+        return
     threads = max(1, processors() // workers)
     running: dict[int, Worker[Task, Answer]] = {}
     started = 0
@@ -259,7 +238,7 @@ def _on_this_machine(
             pool.callback(idle[-1].stop)
         while True:
             ahead = started - min(running, default=started)
-            for index, task in islice(tasks, min(len(idle), AHEAD * workers - ahead)):
+            for index, task in islice(numbered, min(len(idle), AHEAD * workers - ahead)):
                 running[index] = worker = idle.pop()
                 worker.give(task)
                 started = index + 1
@@ -270,77 +249,3 @@ def _on_this_machine(
                 for answer in worker.take():
                     idle.append(running.pop(index))
                     yield index, answer
-
-
-def _on_scheduler(
-    function: Callable[[Task], Answer],
-    tasks: Iterator[tuple[int, Task]],
-    address: str,
-    bounds: Bounds,
-) -> Iterator[tuple[int, Answer | Failed]]:
-    """Do what `as_done` does, on the workers of a scheduler."""
-    run = uuid.uuid4().hex
-    with _client(address) as client:
-        from distributed import KilledWorker, as_completed
-
-        running: dict[Any, int] = {}
-        completed = as_completed(loop=client.loop)
-        started = 0
-        try:
-            while True:
-                ahead = started - min(running.values(), default=started)
-                for index, task in islice(tasks, SUBMITTED - ahead):
-                    work = (_do, run, os.getcwd(), function, bounds, task)
-                    future = client.submit(*work, pure=False)
-                    running[future] = index
-                    completed.add(future)
-                    started = index + 1
-                if not running:
-                    return
-                future = next(completed)
-                index = running.pop(future)
-                try:
-                    answer = future.result()
-                except KilledWorker:
-                    answer = Failed("all workers that had it were lost, one after another")
-                except CancelledError as error:
-                    raise ConnectionError(f"the scheduler at {address} was lost") from error
-                yield index, answer
-        finally:
-            with suppress(Exception):  # the scheduler may have ended
-                client.cancel([*running], force=True)
-
-
-_kept = local()  # by a thread of a dask worker: the current run and its process
-
-
-def _do(
-    run: str, folder: str, function: Callable[[Task], Answer], bounds: Bounds, task: Task
-) -> Answer | Failed:
-    """Do a task on a dask worker, in a process that each of its threads keeps for all tasks of a run."""
-    # Dask's workers are daemons, which may not have children; ours end by themselves when their parent does.
-    multiprocessing.current_process().daemon = False
-    if vars(_kept).get("run") != run:
-        if "process" in vars(_kept):
-            _kept.process.stop()
-        os.chdir(folder)  # which all machines must share
-        _kept.run, _kept.process = run, Worker(function, bounds)
-    return _kept.process.ask(task)
-
-
-@contextmanager
-def _client(address: str) -> Iterator[Any]:
-    try:
-        import distributed
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            "a scheduler needs dask: run pip install '.[cluster]' in the clone of musicgen"
-        ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
-    try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"no scheduler answers at {address} ({error})") from error
-    with client:
-        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        yield client

@@ -28,7 +28,6 @@ class Request:
     variations: int = 1
     seed: int = 0
     sampling: Sampling = MUSICAL
-    may_end: bool = False  # the music can end before this length
     ends: bool = False  # the music ends with the last of these bars
     chords: list[list[str]] | None = None  # of each bar, repeated cyclically
     # Attributes of the new bars, by name, if the language has plans (tokenization/ensemble/layouts.py).
@@ -50,8 +49,7 @@ class Request:
         """Return the requested length as it is recorded in files."""
         if self.tokens is not None:
             return {"tokens": self.tokens}
-        end = {"ends": self.ends, "may_end": self.may_end}
-        return {"bars": self.bars, **{name: True for name, asked in end.items() if asked}}
+        return {"bars": self.bars, **({"ends": True} if self.ends else {})}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,10 @@
 import os
 import resource
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from app.options import claim
 from musicgen.checkpoint import load, save
 from tokenization.whole_file import write_whole
 
@@ -58,24 +56,3 @@ def test_an_interrupt_leaves_no_partial_file(model: Path, tmp_path: Path, monkey
     assert path.read_bytes() == b"before"
     assert {*tmp_path.iterdir()} == {path, model, new}
     assert not [*new.iterdir()]
-
-
-def test_copies_of_earlier_results_are_whole(tmp_path: Path, monkeypatch):
-    first, second, third = (tmp_path / name for name in ("report", "report-2", "report-3"))
-    claim(first, Namespace(models=["a"]))
-    (first / "kept" / "deep").mkdir(parents=True)
-    for name in ("deep/one.json", ".two.part", "three.json"):
-        (first / "kept" / name).write_text(name * 1000)
-    claim(second, Namespace(models=["b"]), "kept")
-    taken = {path.relative_to(second).as_posix() for path in second.rglob("*") if path.is_file()}
-    assert taken == {".asked.json", "kept/deep/one.json", "kept/three.json"}
-    assert (second / "kept" / "three.json").read_text() == "three.json" * 1000
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space") as raised:
-        claim(third, Namespace(models=["c"]), "kept")
-    assert raised.value.filename == str(third / ".asked.json")
-    assert not [path for path in third.rglob("*") if path.is_file()]

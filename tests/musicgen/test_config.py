@@ -77,10 +77,3 @@ def test_unknown_presets_and_missing_sizes_are_named():
         ModelConfig.preset("papers", vocabulary_size=7)
     with pytest.raises(ValueError, match=r"preset paper is incomplete: .*vocabulary_size"):
         ModelConfig.preset("paper")
-
-
-def test_only_stochastic_encodings_have_realisations():
-    stochastic = ModelConfig(vocabulary_size=7, position="sine_spe").with_realisations(8)
-    assert stochastic.position.realisations == 8
-    with pytest.raises(ValueError, match="'rope' is not stochastic"):
-        ModelConfig(vocabulary_size=7, position="rope").with_realisations(8)

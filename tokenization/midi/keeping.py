@@ -20,29 +20,7 @@ import numpy as np
 from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import named, text_of
 from tokenization.edit import Edit, NotKept, new_bars
-from tokenization.midi.reading import (
-    DRUM_CHANNEL,
-    END,
-    LAST_TICK,
-    MARKER,
-    METER,
-    PITCHED_CHANNELS,
-    SUSTAIN,
-    TRACK_NAME,
-    DamagedTrack,
-    Event,
-    Key,
-    Note,
-    all_events,
-    encode_vlq,
-    event_bytes,
-    notes_of,
-    read_midi,
-    set_up_programs,
-    split_chunks,
-    text_events,
-    track_chunk,
-)
+from tokenization.midi import reading
 from tokenization.score import Notes, Score, Track
 
 # The order within a tick: note ends, kept events and changes, note starts.
@@ -56,36 +34,40 @@ class Chunk:
     """A track chunk: its bytes and events, the indices of removed events, and added events."""
 
     body: bytes
-    events: list[Event]
+    events: list[reading.Event]
     removed: set[int | None] = field(default_factory=set)
     added: list[Added] = field(default_factory=list)
 
     def add(self, tick: int, order: int, status: int, data: bytes | Sequence[int]) -> None:
         """Add an event, ordered within its tick by `order`."""
-        self.added.append((tick, order, event_bytes(status, data)))
+        self.added.append((tick, order, reading.event_bytes(status, data)))
 
     def encoded(self, seam: int | None) -> bytes:
         """Return the changed body; with a seam, without the original events from there on."""
         if seam is None and not (self.removed or self.added):
             return self.body
         kept = [
-            (event[0], AMID, event_bytes(event[1], event[2]))
+            (event[0], AMID, reading.event_bytes(event[1], event[2]))
             for number, event in enumerate(self.events)
-            if event[1] != END and number not in self.removed and (seam is None or event[0] < seam)
+            if event[1] != reading.END
+            and number not in self.removed
+            and (seam is None or event[0] < seam)
         ]
         pieces, tick = [], 0
         for at, _, event in sorted(kept + self.added, key=lambda event: event[:2]):
-            pieces.append(encode_vlq(at - tick) + event)
+            pieces.append(reading.encode_vlq(at - tick) + event)
             tick = at
         end = max(tick, self.events[-1][0]) if seam is None and self.events else tick
-        return b"".join((*pieces, encode_vlq(end - tick), event_bytes(END, b"")))
+        return b"".join(
+            (*pieces, reading.encode_vlq(end - tick), reading.event_bytes(reading.END, b""))
+        )
 
 
 def _chunk_of(body: bytes) -> Chunk:
     """Split the body of a track into events; raises NotKept if it is damaged."""
     try:
-        events = list(all_events(body))
-    except DamagedTrack:
+        events = list(reading.all_events(body))
+    except reading.DamagedTrack:
         raise NotKept(UNREADABLE) from None
     for _, status, data, _ in events:
         if (0xF0 < status < 0xFF and status != 0xF7) or (status < 0xF0 and not data.isascii()):
@@ -95,7 +77,7 @@ def _chunk_of(body: bytes) -> Chunk:
 
 # New music in these chunks.
 
-PEDALS = (SUSTAIN, 66, 69)  # 66: sostenuto, 69: hold
+PEDALS = (reading.SUSTAIN, 66, 69)  # 66: sostenuto, 69: hold
 LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a channel at or below a quarter of its maximum loudness has faded out
 RESET = 121  # the controller that resets all others
@@ -108,7 +90,7 @@ class KeptMidi:
     def __init__(self, edit: Edit) -> None:
         """Split the file into events; raises NotKept if it cannot be kept."""
         self.edit, self.heard = edit, edit.heard
-        found = split_chunks(edit.original, "the file")
+        found = reading.split_chunks(edit.original, "the file")
         if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
@@ -126,17 +108,17 @@ class KeptMidi:
                     self._controls[status & 15].append((tick, number, status, data))
         for controls in self._controls.values():
             controls.sort(key=lambda control: control[:2])  # stable within a chunk
-        programs = set_up_programs(chunk.events for chunk in self.chunks)
+        programs = reading.set_up_programs(chunk.events for chunk in self.chunks)
         self.notes = [
             note
             for number, chunk in enumerate(self.chunks)
-            for note in notes_of(number, chunk.events, programs)
+            for note in reading.notes_of(number, chunk.events, programs)
         ]
-        self.of_key: dict[Key, list[Note]] = defaultdict(list)
+        self.of_key: dict[reading.Key, list[reading.Note]] = defaultdict(list)
         for note in self.notes:
             self.of_key[note.key].append(note)
         self.keys = sorted(self.of_key)
-        self.read = read_midi(self.edit.original)
+        self.read = reading.read_midi(self.edit.original)
         counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
         if counts != [len(self.of_key[key]) for key in self.keys]:
             raise NotKept(UNREADABLE)
@@ -155,7 +137,7 @@ class KeptMidi:
             if np.allclose(slopes, slopes[0], rtol=1e-6):  # the score has the beats of the file
                 self._write_bars(score)
         elif edit.stop is None:
-            self._remove(0, LAST_TICK + 1)
+            self._remove(0, reading.LAST_TICK + 1)
         else:
             self._remove(self._first_tick(edit.start), self._first_tick(edit.stop))
         self._write_notes(edit.new_in(score))
@@ -229,17 +211,17 @@ class KeptMidi:
         for new in new_bars(score, self.edit.start, (top, low), on_bar_line=on_bar_line):
             if new.shows_time:
                 data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
-                self._add_meta(new.start, METER, data)
+                self._add_meta(new.start, reading.METER, data)
         if named(self.read) or self.edit.over_chords:
             for marker in score.markers:
                 if marker.onset_ticks >= self.edit.start:
-                    self._add_meta(marker.onset_ticks, MARKER, text_of(marker).encode())
+                    self._add_meta(marker.onset_ticks, reading.MARKER, text_of(marker).encode())
 
     def _add_meta(self, ticks: int, status: int, data: bytes) -> None:
         self.chunks[0].add(int(self.edit.tick_of(ticks)), AMID, status, data)
 
     def _write_notes(self, score: Score) -> None:
-        before = self._seam if self.edit.is_continuation else LAST_TICK
+        before = self._seam if self.edit.is_continuation else reading.LAST_TICK
         pitches = {
             source: np.array([note.pitch for note in self.of_key[key] if note.tick < before])
             for source, key in enumerate(self.keys)
@@ -255,16 +237,16 @@ class KeptMidi:
         new = {
             event[0] & 15 for chunk in self.chunks for *_, event in chunk.added if event[0] < 0xF0
         }
-        free = {*PITCHED_CHANNELS} - own - new
+        free = {*reading.PITCHED_CHANNELS} - own - new
         if not (track.is_drum or free):
             raise NotKept("it has no free channel for a new part")
-        channel = DRUM_CHANNEL if track.is_drum else min(free)
+        channel = reading.DRUM_CHANNEL if track.is_drum else min(free)
         number, at = 0, self._seam if self.edit.is_continuation else 0
         if not self.is_type_0:
             number, at = len(self.chunks), 0
             self._between.insert(number, b"")
             self.chunks.append(Chunk(b"", []))
-            self.chunks[number].add(0, BEFORE, TRACK_NAME, track.name.encode())
+            self.chunks[number].add(0, BEFORE, reading.TRACK_NAME, track.name.encode())
         if channel not in own:
             self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
         return number, channel
@@ -276,10 +258,10 @@ class KeptMidi:
             np.maximum(self.edit.tick_of(ticks), 0)
             for ticks in (notes.onset_ticks, notes.end_ticks)
         )
-        if len(ends) and ends.max() > LAST_TICK:
+        if len(ends) and ends.max() > reading.LAST_TICK:
             raise NotKept("the new music would end after the last tick of a MIDI file")
         chunk = self.chunks[number]
-        kept = defaultdict[int, list[Note]](list)  # by pitch
+        kept = defaultdict[int, list[reading.Note]](list)  # by pitch
         for note in () if self.edit.is_continuation else self.notes:
             if note.key[:2] == (number, channel) and note.on not in chunk.removed:
                 kept[note.pitch].append(note)
@@ -301,9 +283,9 @@ class KeptMidi:
     def _encoded(self, seam: int | None, texts: Iterable[str]) -> bytes:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""
         bodies = [chunk.encoded(seam) for chunk in self.chunks]
-        bodies[0] = text_events(texts) + bodies[0]
+        bodies[0] = reading.text_events(texts) + bodies[0]
         head, *between = self._between
         pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
         for body, after in zip(bodies, between, strict=True):
-            pieces += [track_chunk(body), after]
+            pieces += [reading.track_chunk(body), after]
         return b"".join(pieces)

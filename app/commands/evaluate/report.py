@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from app import output
 from app.commands.evaluate import studies
 from app.commands.evaluate.study_options import (
-    KEPT,
     add_split,
     add_study,
     command_line,
     run_experiments,
 )
-from app.options import claim, default_folder
+from app.options import default_folder, resumed_by
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -27,14 +26,13 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 DIR gets index.html, a page that needs no network, and all results in results.json. Measurements are
-kept: an interrupted command resumes when it is run again, and an additional model costs only its own
-measurements.
+kept: an interrupted command resumes when it is run again with the same -o, and an additional model costs
+only its own measurements.
 
 examples:
   musicgen evaluate report ensemble --data data/pop909
   musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
-  musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
 WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
 
@@ -42,7 +40,7 @@ WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
-        help="folder to write to (default: report, or report-2, … if taken by another request)",
+        help="folder to write to, and to resume from (default: report, or report-2, … if that exists)",
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], metavar="DEST",
@@ -80,9 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
         {"folder": str(folder), **json_of(folder / "benchmark.json")}
         for folder in arguments.benchmarks
     ]
-    is_own = arguments.output is None
-    if is_own:
-        arguments.output = default_folder("report", arguments)
+    arguments.output = arguments.output or default_folder("report")
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
     for kind, folder, models, options in _evaluations(playables, arguments):
@@ -98,8 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
         command = shlex.join(["musicgen", "evaluate", kind, *words])
         facts = {**experiment.facts, "kind": kind, "command": command}
         experiments[name] = replace(experiment, facts=facts)
-    if is_own:
-        claim(arguments.output, arguments, KEPT)
+    output.remark([resumed_by(arguments.output)])
     found, failures = run_experiments(experiments, arguments, "Measuring")
     output.remark([*left_out, *failures])
     results = {

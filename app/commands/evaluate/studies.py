@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.study_options import add_data, add_split, add_study, run_experiment
+from app.commands.evaluate.study_options import add_split, add_study, run_experiment
 from app.options import check_counts, chosen_device, from_options
 from evaluation.tables import ABOUT
 from musicgen.generation.sampling import MUSICAL
@@ -145,7 +145,9 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
             "--tokens", type=int, default=64, metavar="N", help="probe with N tokens (default: 64)"
         )
         return
-    add_data(parser)
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
+    )
     add_split(parser, evaluation.split)
     for option, value in {"pieces": 20, **evaluation.options}.items():
         how: dict[str, Any] = {"type": type(value), "default": value, "metavar": "N"}
@@ -195,7 +197,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         positions,
         realism,
     )
-    from evaluation.study.piece_jobs import Choice
+    from evaluation.study.piece_jobs import Choice, piece_experiment
 
     device = chosen_device(arguments)
     if arguments.evaluation == "positions":
@@ -221,22 +223,24 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     if "skip" in arguments and arguments.skip < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
-    makers: dict[str, Any] = {
-        "extrapolation": extrapolation.extrapolation,
-        "ablation": ablation.ablation,
-        "accompaniment": accompaniment.accompaniment,
-        "continuation": continuation.continuation,
-    }
-    if name in makers:
-        return makers[name](models, choice, **options)
+    if name == "extrapolation":
+        return extrapolation.extrapolation(models, choice, **options)
+    if name == "ablation":
+        return ablation.ablation(models, choice, **options)
     measures: dict[str, Any] = {
+        "accompaniment": accompaniment.accompanied,
+        "continuation": continuation.measure_continuation,
         "form": form_and_infilling.measure_form,
         "infilling": form_and_infilling.measure_infilling,
         "plan": form_and_infilling.measure_plan,
         "realism": realism.measure_realism,
         "originality": originality.measure_originality,
     }
-    if name == "infilling":
+    if name == "accompaniment":
+        options |= {"language": "ensemble", "with_others": True}
+    elif name == "continuation":
+        options |= {"fewest_bars": arguments.prompt_bars + 1, "with_others": True}
+    elif name == "infilling":
         options["fewest_bars"] = arguments.gap + 2
     else:
         # Plans replace the rest of a piece.
@@ -244,8 +248,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         options["fewest_bars"] = arguments.prompt_bars + compared
     if name == "realism":
         options["table"] = realism.separability_table
-    make = form_and_infilling.long_piece_experiment
-    return make(name, measures[name], models, choice, **options)
+    return piece_experiment(name, measures[name], models, choice, **options)
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Declare --data."""
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
-    )
-
-
 KEPT = ".results"  # the subfolder of the output folder with all measurements
 
 

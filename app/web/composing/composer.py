@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -36,7 +35,6 @@ LOST = (
     "try again, with fewer takes or bars if it happens again"
 )
 LOG = logging.getLogger(__name__)
-KEPT = 3  # models in memory, more if all are in use
 REPORT_SECONDS = 0.02  # between reports of new tokens
 
 
@@ -212,13 +210,13 @@ class News:
 
 
 class Engines:
-    """The engines of the last few models; the busy ones take steps in turn."""
+    """The engines of the models in use; the busy ones take steps in turn."""
 
     def __init__(self, share: int = 1) -> None:
         """Use at most 1/share of the memory."""
         self._share = share
-        # By model name, the last used at the end. Idle engines keep the prompts that they read last.
-        self._engines: OrderedDict[str, Engine] = OrderedDict()
+        # By model name. Idle engines keep the prompts that they read last.
+        self._engines: dict[str, Engine] = {}
         self._at_work: dict[int, Job] = {}  # by number
         self._failed: list[News] = []
 
@@ -282,17 +280,13 @@ class Engines:
         return found
 
     def _engine(self, model: Player) -> Engine:
-        """Return the engine of a model; idle ones beyond the last few are dropped."""
+        """Return the engine of a model."""
         from musicgen.generation.engine import MOST_BYTES, Engine
 
         if model.given not in self._engines:
             most_bytes = MOST_BYTES // self._share
             engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
-            idle = [name for name, one in self._engines.items() if one.idle]
-            for name in idle[: max(0, len(self._engines) - KEPT + 1)]:
-                del self._engines[name]
             self._engines[model.given] = engine
-        self._engines.move_to_end(model.given)
         return self._engines[model.given]
 
 

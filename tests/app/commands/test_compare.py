@@ -17,7 +17,7 @@ def two(shared_set, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     for position in ("none", "rope"):
         path = toy_file(folder / position, shared_set("remi"), model={"position": position})
         paths.append(path.rename(folder / f"{position}.yaml"))
-    return [*paths, "--steps", 4, "--seeds", 2, "--preset", TOY["model"]["preset"]]
+    return [*paths, "--steps", 4, "--seeds", 2, "--set", f"model.preset={TOY['model']['preset']}"]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_runs_that_cannot_be_compared_are_refused(
         (["groove-rope", "pop-piano-rope"], "runs on several data sets (data/groove; data/pop-p"),
         (["grove-*"], "no shipped configuration has a name like grove-*"),
         (["groove-*"], "there is no prepared data set data/groove"),
-        (["groove-*", "--set", data, "--preset", "huge"], "there is no preset 'huge'"),
+        (["groove-*", "--set", data, "--set", "model.preset=huge"], "there is no preset 'huge'"),
         ([*two, "--seeds", 0], "--seeds is 0; it must be 1 or more"),
     ):
         assert says in refused("compare", *words, "-o", tmp_path / "out")

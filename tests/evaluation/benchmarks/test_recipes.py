@@ -24,7 +24,7 @@ def values_of(name: str) -> dict[str, Any]:
         return {**asdict(config), "model": config.model_config(333).plain()}
     found = recipe(name)
     values = {**found.model, "vocabulary_size": 256}
-    variants = {encoding: found.variant(encoding, (32, 32)) for encoding in found.encodings}
+    variants = {encoding: found.variant(encoding) for encoding in found.encodings}
     model = model_config(variants[found.encodings[0]], values)
     features = model.features.features
     return {
@@ -60,7 +60,7 @@ def test_numbers_of_parameters_are_as_printed(task: str) -> None:
     found, pairs = recipe(task), task == "retrieval"
     values = {**found.model, "vocabulary_size": 257 if task != "listops" else 20}
     plain, *others = (
-        parameter_count(Classifier(found.variant(name, None), values, classes=2, pairs=pairs))
+        parameter_count(Classifier(found.variant(name), values, classes=2, pairs=pairs))
         for name in ("absolute", "sine_spe", "conv_spe")
     )
     assert plain == pytest.approx(printed, rel=0.02)
@@ -71,7 +71,7 @@ def test_all_recipes_are_valid_and_all_papers_configurations_are_compared() -> N
     for name in names():
         found = recipe(name)
         for encoding in found.encodings:
-            found.variant(encoding, (4, 4))
+            found.variant(encoding)
         assert found.training(100).steps > 0
     for task in TASKS:
         assert {FULL.get(task, task), f"{task}-short"} <= set(names())
@@ -81,7 +81,7 @@ def test_all_recipes_are_valid_and_all_papers_configurations_are_compared() -> N
 
 
 def test_values_after_a_name_belong_to_the_encoding():
-    chosen = recipe("language-short").variant("sine_spe:realisations=4,gated=false", None)
+    chosen = recipe("language-short").variant("sine_spe:realisations=4,gated=false")
     assert chosen.choice == {"sines": 10, "realisations": 4, "gated": False}
     for name, message in (
         ("sine_spe:realizations=4", "unknown key 'realizations'"),
@@ -89,4 +89,4 @@ def test_values_after_a_name_belong_to_the_encoding():
         ("lpre:angles=a", "no encoding 'lpre'"),
     ):
         with pytest.raises(ValueError, match=message):
-            recipe("language-short").variant(name, None)
+            recipe("language-short").variant(name)

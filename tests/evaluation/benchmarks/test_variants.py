@@ -118,7 +118,7 @@ def all_parameters_learn(model: torch.nn.Module, found: Tensor) -> None:
 
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.causal])
 def test_language_models_do_not_see_the_future(name: str) -> None:
-    variant = recipe("language-short").variant(name, None)
+    variant = recipe("language-short").variant(name)
     language, count = None, 9
     if {"metre", "recall"} & {*variant.model}:
         language = language_named("ensemble")
@@ -138,11 +138,12 @@ def test_language_models_do_not_see_the_future(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.whole])
 def test_a_classifier_ignores_padding_and_all_its_parameters_learn(name: str) -> None:
-    cloud = "cloud" in name
-    variant = recipe("pathfinder-short").variant(name, (4, 5))
+    variant = recipe("pathfinder-short").variant(name)
     model = Classifier(variant, TINY, classes=3).double().eval()
     tokens = torch.randint(9, (4, 20), generator=generator())
-    places = torch.rand(4, 20, 3, generator=generator()).double() if cloud else None
+    cloud = torch.rand(4, 20, 3, generator=generator()).double()
+    grid = torch.cartesian_prod(torch.arange(4), torch.arange(5))[None]
+    places = cloud if "cloud" in name else grid
     present = torch.ones(4, 20, dtype=torch.bool)
     present[1:, 13:] = False
     code = model.begin(generator(1))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evaluation.metrics.style import QUARTER_NAMES
-from evaluation.study.continuation import continuation, looped
-from evaluation.study.experiments import conduct, models_of
-from evaluation.study.piece_jobs import Choice
+from evaluation.study.continuation import looped, measure_continuation
+from evaluation.study.experiments import Experiment, conduct, models_of
+from evaluation.study.piece_jobs import Choice, piece_experiment
 from evaluation.tables import table_of
 from tests.app.toy_models import write_model
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
@@ -18,6 +18,11 @@ from training.data.prepare import PreparedWriter
 
 STYLES = {"march": (12, 24), "waltz-like": (8, 16)}  # steps between notes of the bass and the other
 HOW = {"prompt_bars": 2, "tokens": 140, "samples": 2, "temperature": 0.6}
+
+
+def continuation(models: list, choice: Choice, **changes: int) -> Experiment:
+    how = {"fewest_bars": 3, "with_others": True, **HOW, **changes}
+    return piece_experiment("continuation", measure_continuation, models, choice, **how)
 
 
 def piece(style: str, root: int, bars: int = 6) -> Score:
@@ -49,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_reference_passages_bound_the_scores(place: Path):
     models = models_of([str(place / name) for name in ("first", "second")])
     choice = Choice(data=str(place / "data"), pieces=9, split="test", seed=0, device="cpu")
-    made = {"continuation": continuation(models, choice, **HOW)}
+    made = {"continuation": continuation(models, choice)}
     results, failures = conduct(made, folder=place / "kept")
     assert failures == []
     result = results["continuation"]
@@ -73,7 +78,7 @@ def test_reference_passages_bound_the_scores(place: Path):
     assert {len(row) for row in table.rows} == {len(table.head)}
     again, _ = conduct(made, folder=place / "kept")
     assert again == results
-    long, (failure, *_) = conduct({"x": continuation(models[:1], choice, **HOW | {"tokens": 20})})
+    long, (failure, *_) = conduct({"x": continuation(models[:1], choice, tokens=20)})
     assert "tokens, which leaves none of the 20 to write" in failure
     assert long["x"]["models"] == []
 

@@ -11,10 +11,10 @@ import pytest
 
 from evaluation.study import experiments as jobs_module
 from evaluation.study import extrapolation as losses
-from evaluation.study.accompaniment import accompaniment
+from evaluation.study.accompaniment import accompanied
 from evaluation.study.experiments import Measurement, conduct, models_of, run
-from evaluation.study.form_and_infilling import long_piece_experiment, measure_form
-from evaluation.study.piece_jobs import Choice, draw_pieces, held_out
+from evaluation.study.form_and_infilling import measure_form
+from evaluation.study.piece_jobs import Choice, draw_pieces, held_out, piece_experiment
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set
 from tokenization.prepared import TOKENS_FILE, Prepared
@@ -38,16 +38,14 @@ def test_the_pieces_of_a_job_that_fails_are_left_out(tmp_path: Path, monkeypatch
             raise ValueError("a fault")
         return read(*arguments)
 
-    alone, none = measured(replace(choice, skip=4))
+    alone, none = measured(replace(choice, skip=1))
     assert none == []
-    # A job reads four pieces, and fails at the first.
     monkeypatch.setattr(losses, "piece_loss", piece_loss)
     found, (failure,) = measured(choice)
-    names = [choice.prepared.name(row) for row in rows[:4]]
-    left = f"{', '.join(names[:3])} and {names[3]}"
-    assert failure == f"{left} are left out of extrapolation for sine: a fault"
+    left = choice.prepared.name(rows[0])
+    assert failure == f"{left} is left out of extrapolation for sine: a fault"
     assert found["models"] == alone["models"]
-    assert found["models"][0]["parts"]["trained"]["pieces"] == 3
+    assert found["models"][0]["parts"]["trained"]["pieces"] == 6
 
 
 def test_the_same_pieces_are_skipped_for_any_length(tmp_path: Path, monkeypatch):
@@ -75,8 +73,8 @@ def test_the_same_pieces_are_skipped_for_any_length(tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     "make",
     [
-        partial(long_piece_experiment, "form", measure_form, fewest_bars=2, prompt_bars=1, bars=1),
-        partial(accompaniment, hide=["bass"], bars=2),
+        partial(piece_experiment, "form", measure_form, prompt_bars=1, bars=1),
+        partial(piece_experiment, "accompaniment", accompanied, hide=["bass"], bars=2),
     ],
 )
 def test_damaged_tokens_are_refused(make, tmp_path: Path):
@@ -148,5 +146,5 @@ def test_the_generations_of_several_jobs_run_in_one_batch(monkeypatch: pytest.Mo
     assert found[4].error == "the result for 4 cannot be read"
     assert written == [[0, 1, 2, 4, 5, 6, 7], [-1, -5, -7], [8, 9], [-9]]
     assert told == [0, 8, 10]
-    for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1]), ("tcp://host:1", [8, 2])):
+    for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1])):
         assert [*map(len, jobs_module._batches(jobs, workers))] == sizes

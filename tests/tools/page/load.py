@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-import psutil  # dask's, which the tests have
+import psutil
 
 from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import serving

@@ -81,9 +81,9 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
     )
     assert [(row["model"], row["part"]) for row in rows] == [("sine", part) for part in parts]
     for row in rows:
-        low, high = row["interval"]["within"]
-        assert low <= row["within"] <= high
-        assert row["pieces"]["within"] == 3
+        within = row["within"]
+        assert within["low"] <= within["mean"] <= within["high"]
+        assert within["n"] == 3
     assert json.loads((tmp_path / "out" / "ablation.json").read_text())["models"] == rows
     assert evaluate("ablation", place / "sine", *options).out.splitlines()[2].startswith("sine")
 

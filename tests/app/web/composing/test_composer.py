@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.web.composing.composer import KEPT, Composer, EngineProcess, Engines, News, RemoteJob, Task
+from app.web.composing.composer import Composer, EngineProcess, Engines, News, RemoteJob, Task
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine, ReadPrompt
 from musicgen.generation.request import Request
@@ -105,16 +105,6 @@ def test_an_idle_engine_keeps_its_last_prompts(monkeypatch: pytest.MonkeyPatch):
     engines.take(asked(1, tokens=5))
     until(engines, 1)
     assert not read
-
-
-def test_the_last_models_and_all_busy_ones_stay():
-    engines = Engines()
-    for number in range(KEPT + 2):
-        model = replace(MODELS[0], given=str(number))
-        engines.take(asked(number, model, 5 if number else None))
-        if number:
-            until(engines, number)
-    assert [*engines._engines] == ["0", *map(str, range(3, KEPT + 2))]
 
 
 def test_a_failing_model_fails_only_its_own_requests(monkeypatch: pytest.MonkeyPatch):
