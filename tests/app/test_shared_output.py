@@ -3,10 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.commands import making_music
+from app.commands import making_music, tokens
 from app.commands.making_music import first_free
 from tests.names import on_disk
 from tests.training.makers import contents
@@ -56,3 +57,21 @@ def test_a_file_with_the_longest_name_is_continued(name: str, command, tmp_path:
 def test_names_that_are_equal_on_some_file_system_share_numbers(there, name, number, tmp_path):
     (tmp_path / there).touch()
     assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
+
+
+def test_detokenize_does_not_replace_a_file_that_appears_meanwhile(
+    command, refused, tmp_path, monkeypatch
+):
+    text, target = tmp_path / "song.txt", tmp_path / "song.mid"
+    text.write_text(command("tokenize", SEED_FILE).out)
+    words, read = ["detokenize", text, "-o", target], tokens.read_input
+
+    def meanwhile(*asked: Any) -> tuple[bytes, str]:
+        target.write_bytes(b"another's")
+        return read(*asked)
+
+    monkeypatch.setattr(tokens, "read_input", meanwhile)
+    assert refused(*words) == f"musicgen: {target}: File exists"
+    assert target.read_bytes() == b"another's"
+    command(*words, "--force")
+    assert target.read_bytes()[:4] == b"MThd"

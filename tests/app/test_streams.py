@@ -47,7 +47,7 @@ def test_a_full_standard_output_is_named(unbuffered: str):
         ("tokenize - <&-", 2),
         (f"tokenize {SONG} >&-", 0),
         ("tokenize - 2>&-", 2),
-        ("tokenize - <&- >&- 2>&-", 2),
+        ("detokenize - -o nowhere/a.mid <&- >&- 2>&-", 2),
     ],
 )
 def test_closed_streams_are_like_empty_ones(line: str, code: int):
