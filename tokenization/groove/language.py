@@ -70,6 +70,16 @@ class Band:
     velocities: tuple[int, int, int] = (90, 90, 75)
     beats_per_minute: float = DEFAULT_BEATS_PER_MINUTE
 
+    def __post_init__(self) -> None:
+        three = len(self.programs) == len(self.velocities) == len(TRACKS)
+        playable = all(0 <= program <= 127 for program in self.programs)
+        audible = all(1 <= velocity <= 127 for velocity in self.velocities)
+        if not (three and playable and audible and 0 < self.beats_per_minute < np.inf):
+            raise ValueError(
+                "a band needs three programs from 0 to 127, three velocities from 1 to 127 and a positive tempo, "
+                f"but got {self}"
+            )
+
     def score(self, notes: Notes) -> Score:
         """Return the score of these notes, with the velocities of the band."""
         return Score(
