@@ -29,7 +29,6 @@ examples:
   musicgen tokenize song.mid --json | musicgen detokenize - -o again.mid
 """
 STANDARD_INPUT = "-"
-DEFAULT_LANGUAGE = "ensemble"
 MOST_BYTES = 1 << 26  # more than the JSON of the longest token sequence that is read
 MOST_TOKENS = 1 << 21
 MOST_BRACKETS = 10_000  # in JSON, which has only lists of plain values
@@ -44,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
         )
-        add_language(parser, DEFAULT_LANGUAGE)
+        add_language(parser, "ensemble")
         add_tracks(parser)
     else:
         parser.add_argument(
@@ -54,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
             "-o", "--output", metavar="OUT.mid", required=True,
             help="the file to write, in the format of its suffix: MIDI or MusicXML",
         )  # fmt: skip
-        add_language(parser, None, otherwise=f"that of the JSON, or {DEFAULT_LANGUAGE}")
+        add_language(parser, None, otherwise="detected from the tokens")
         parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
     output.add_json(parser)
 
@@ -162,7 +161,7 @@ def _read_tokens(
     words = [str(word) for word in words]
     if not words:
         raise ValueError(f"{name} has no tokens; use the output of `musicgen tokenize`")
-    chosen = language(language_name or str(content.get("language", DEFAULT_LANGUAGE)))
+    chosen = language(language_name or str(content.get("language") or _language_of(words, name)))
     ids = _checked_ids(chosen, words, name)
     return chosen, ids, _setting_of(chosen, content.get("setting"), name)
 
@@ -181,6 +180,23 @@ def _content(text: str, name: str) -> dict[str, Any]:
     return content
 
 
+def _language_of(words: Sequence[str], name: str) -> str:
+    """Return the language that has most of the words as tokens."""
+    from tokenization.language import LANGUAGES, language
+    from tokenization.wording import listed
+
+    known = {
+        each: sum(word in language(each).vocabulary.ids for word in words) for each in LANGUAGES
+    }
+    best = max(known, key=lambda each: known[each])
+    if not known[best]:
+        raise ValueError(
+            f"{name} has no tokens of the languages {listed([*LANGUAGES])}; "
+            "use the output of `musicgen tokenize`"
+        )
+    return best
+
+
 def _checked_ids(chosen: Language, words: Sequence[str], name: str) -> np.ndarray:
     import numpy as np
 
@@ -188,8 +204,7 @@ def _checked_ids(chosen: Language, words: Sequence[str], name: str) -> np.ndarra
     for index, word in enumerate(words):
         if word not in known:
             raise ValueError(
-                f"token {index + 1} of {name} is {word[:40]!r}, which is not a token of the language {chosen.name}; "
-                "--language names another"
+                f"token {index + 1} of {name} is {word[:40]!r}, which is not a token of the language {chosen.name}"
             )
         ids.append(known[word])
     fault = chosen.validate(np.array(ids, dtype=np.int64))

@@ -64,8 +64,7 @@ def test_tokens_are_converted_back_to_their_notes(
     source = request.getfixturevalue(name)
     tokens, target = tmp_path / "tokens", tmp_path / "again.mid"
     tokens.write_text(command("tokenize", source, "--language", spoken, *options).out)
-    spoken_in = [] if options else ["--language", spoken]
-    out, err = command("detokenize", tokens, "-o", target, "--json", *spoken_in)
+    out, err = command("detokenize", tokens, "-o", target, "--json")
     assert ("so defaults are used" in err) == (spoken == "groove" and not options)
     again = read_midi(target)
     speaker = language(spoken)
@@ -92,7 +91,7 @@ def test_the_format_follows_the_suffix(tokens, tmp_path: Path, command, refused)
 
 
 SETTING = (
-    '{"language": "groove", "tokens": ["begin", "note_on_0_40"], "setting": {"programs": [%s, 0, 0], '
+    '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": [%s, 0, 0], '
     '"velocities": [90, 90, 90], "beats_per_minute": %s}}'
 )
 
@@ -106,7 +105,7 @@ SETTING = (
         ('{"tokens":' * 9_000, "looks like JSON, but is not valid"),
         ('{"tokens": ["begin", "bar", "x"]}', "token 3 of .*tokens is 'x', which is not a"),
         (
-            '{"language": "groove", "tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}',
+            '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}',
             "setting: programs is 1",
         ),
         (SETTING % (0, 0), "setting: a band needs .* a positive tempo"),
