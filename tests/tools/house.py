@@ -1,37 +1,28 @@
-"""Measure the code base: files and lines per folder, import cycles, and the code that four requests enter.
-
-python -m tests.tools.house             everything
-python -m tests.tools.house --walk      only the walks; --list adds the files that each enters
+"""Measure the code base: files and lines per folder, import cycles, and the code that a continued bar enters.
 
 A room is a folder of modules. A module in a folder with subfolders is a room of its own, because it may be the top of
 a package (`musicgen/playable.py`) or its bottom. All imports count: at the top of a file, inside functions, and for
 types only.
-
-A walk is the set of the product's files and functions that a request enters (sys.setprofile, in all threads), without
-code that runs at import or is compiled by numba. Each walk runs in a new process, so that only files are cached.
 """
 
-import argparse
 import ast
-import json
 import os
-import subprocess
 import sys
 import threading
-import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
-from multiprocessing.connection import Connection
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import CodeType, FrameType, SimpleNamespace
-from typing import Any
+from types import FrameType
 
 import networkx  # torch's
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tokenization", "musicgen", "training", "evaluation", "app")
+FOLDERS = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
 Arrows = dict[str, set[str]]
 
 
@@ -105,149 +96,39 @@ def circles(arrows: Arrows) -> list[list[str]]:
     return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
-class Walk:
-    """Records the product's functions that are entered while `recording` is set."""
+def walk(run: Callable[[], object]) -> Counter[str]:
+    """Return how many of the product's functions in each file a call enters, in all threads.
 
-    def __init__(self) -> None:
-        self.entered: set[tuple[str, str, int]] = set()  # file, function, line
-        self.recording = False
-        self._importing = threading.local()
-        self._folders = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
-        threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
-
-    def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        code, depth = frame.f_code, getattr(self._importing, "depth", 0)
-        if code.co_name == "<module>":
-            self._importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
-        elif self.recording and event == "call" and depth == 0:
-            self._add(code)
-
-    def _add(self, code: CodeType) -> None:
-        if code.co_filename.startswith(self._folders):
-            file = str(Path(code.co_filename).relative_to(ROOT))
-            self.entered.add((file, code.co_name, code.co_firstlineno))
-
-
-Request = Callable[[], Any]  # ready to run
-
-
-def continue_a_bar(folder: Path) -> Request:
-    """Continue four bars of a groove by one, with the default model."""
-    return _command(
-        "continue", ROOT / "tests" / "seeds" / "groove_short.mid", "--bars", 1, "-o", folder
-    )
-
-
-def train_three_steps(folder: Path) -> Request:
-    """Train a toy model for three steps with one validation and one checkpoint."""
-    from tests.training.makers import prepared_set, toy_file
-
-    data = prepared_set(folder / "set", "remi")
-    return _command(
-        "train", toy_file(folder, data, optimiser={"steps": 3}, validation={"every": 3})
-    )
-
-
-def evaluate_form(folder: Path) -> Request:
-    """Continue two small pieces by three bars and measure their form, in one process."""
-    from tests.training.makers import prepared_set
-
-    data = prepared_set(folder / "set", "ensemble", train=2)
-    given = ("untrained:tiny:ensemble", "--data", data, "--prompt-bars", 1, "--bars", 3)
-    return _command("evaluate", "form", *given, "--workers", 1)
-
-
-def click_on_continue(folder: Path) -> Request:
-    """Continue a groove by one bar as the page does, from the request's values to the last view of the take.
-
-    gradio is left out. A thread replaces the composing process, and the server's process reads the file, so that their
-    work is counted too.
+    Code that runs at import and code that numba compiles do not count.
     """
-    from app.web import actions
-    from app.web.composing import composer
-    from app.web.composing.requests import request_from
-    from app.web.offered_models import OfferedModels
+    entered: set[tuple[str, str, int]] = set()  # file, function, line
+    importing = threading.local()
 
-    class Composing(threading.Thread):
-        def __init__(self, target: Any, args: Any, daemon: bool) -> None:
-            pipe, share = args  # the caller closes the original
-            args = (Connection(os.dup(pipe.fileno())), share)
-            super().__init__(target=target, args=args, daemon=daemon)
+    def record(frame: FrameType, event: str, _: object) -> None:
+        code, depth = frame.f_code, getattr(importing, "depth", 0)
+        if code.co_name == "<module>":
+            importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
+        elif event == "call" and not depth and code.co_filename.startswith(FOLDERS):
+            entered.add((code.co_filename, code.co_name, code.co_firstlineno))
 
-    composer.CONTEXT = SimpleNamespace(Pipe=composer.CONTEXT.Pipe, Process=Composing)
-    composer.end_with_parent = lambda: None
-    page = actions.PageActions(OfferedModels("ensemble"))
-    page.composer.start()
-    page.reader.apart = lambda client, name, function, *values: function(*values)
-    groove = (ROOT / "tests" / "seeds" / "groove_short.mid").read_bytes()
-    sampling = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
-    values = {
-        "model": "ensemble",
-        "bars": 1,
-        "variations": 1,
-        "sampling": sampling,
-        "promptBars": 2,
-    }
-
-    def click() -> None:
-        for _ in page.write("", request_from(values), groove, "groove.mid", "job"):
-            pass
-
-    return click
+    threading.setprofile(record)
+    sys.setprofile(record)
+    run()
+    sys.setprofile(None)
+    return Counter(file for file, _, _ in entered)
 
 
-WALKS = {
-    "continue one bar": continue_a_bar,
-    "train three steps": train_three_steps,
-    "evaluate form": evaluate_form,
-    "a click on Continue": click_on_continue,
-}
+def continue_a_bar() -> None:
+    """Continue four bars of a groove by one, with the default model."""
+    from app.cli import main as musicgen
+
+    song = str(ROOT / "tests" / "seeds" / "groove_short.mid")
+    with TemporaryDirectory() as folder, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        assert musicgen(["continue", song, "--bars", "1", "-o", folder]) == 0
 
 
-def _command(*words: object) -> Request:
-    def run() -> None:
-        from app.cli import main as program
-
-        assert program([str(word) for word in words]) == 0
-
-    return run
-
-
-def _walk(name: str) -> None:
-    """Run one request and print the functions that it entered as JSON."""
-    walk = Walk()
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    code = 1
-    try:
-        with TemporaryDirectory() as folder:
-            request = WALKS[name](Path(folder))
-            walk.recording = True
-            request()
-            walk.recording = False
-        print(json.dumps(sorted(walk.entered)), file=sys.__stdout__, flush=True)
-        code = 0
-    except BaseException:
-        traceback.print_exc(file=sys.__stderr__)
-    finally:
-        os._exit(code)  # the composing thread is still waiting
-
-
-def print_walks(with_files: bool) -> None:
-    """Print the number of files and functions that each request enters."""
-    print(f"{'walk':36}{'files':>6}{'functions':>10}")
-    for name in WALKS:
-        command = [sys.executable, "-m", "tests.tools.house", "--one", name]
-        done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
-        functions = Counter(file for file, _, _ in json.loads(done.stdout.splitlines()[-1]))
-        print(f"{name:36}{len(functions):6}{sum(functions.values()):10}")
-        if with_files:
-            for file, count in sorted(functions.items()):
-                print(f"  {file:56}{count:4}")
-
-
-def print_figures() -> None:
-    """Print files and lines by folder, and import cycles."""
+def main() -> None:
+    """Print files and lines by folder, import cycles, and the code that a continued bar enters."""
     files, lines = Counter[str](), Counter[str]()
     for path in sources():
         folder = str(path.parent.relative_to(ROOT))
@@ -259,20 +140,8 @@ def print_figures() -> None:
     print(f"{'together':36}{sum(files.values()):6}{sum(lines.values()):8}\n")
     for kind, arrows in (("files", module_arrows()), ("rooms", room_arrows())):
         print(f"import cycles of {kind}: {circles(arrows)}")
-
-
-def main() -> None:
-    """Print the figures and the walks."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--walk", action="store_true", help="print only the walks")
-    parser.add_argument("--list", action="store_true", help="list the files that each walk enters")
-    parser.add_argument("--one", choices=WALKS, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        _walk(given.one)
-    if not given.walk:
-        print_figures()
-    print_walks(given.list)
+    entered = walk(continue_a_bar)
+    print(f"a continued bar enters {len(entered)} files and {entered.total()} functions")
 
 
 if __name__ == "__main__":
