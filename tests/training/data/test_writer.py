@@ -13,12 +13,15 @@ from tokenization.prepared import META_FILE, Prepared
 from training.data.prepare import PreparedWriter, check_destination
 
 
-def test_set_is_replaced_only_on_request(tmp_path: Path):
+def test_set_is_replaced_only_on_request_and_remains_are_removed(tmp_path: Path):
     before = contents(write(tmp_path / "set"))
     with pytest.raises(ValueError, match=r"holds a prepared data set of 8 tokens; .* --force"):
         write(tmp_path / "set", shift=1)
     assert contents(tmp_path / "set") == before
-    write(tmp_path / ".set.old")  # left by a killed program
+    write(tmp_path / ".set.old")  # left by a killed program, as is the next
+    (tmp_path / ".set.part").mkdir()
+    (tmp_path / ".set.part" / "tokens.bin").write_bytes(bytes(1000))
+    (tmp_path / ".set.part" / "junk").touch()
     write(tmp_path / "set", shift=1, replace=True)
     assert Prepared.open(tmp_path / "set").ids(0).tolist() == [2, 2, 3]
     assert os.listdir(tmp_path) == ["set"]
@@ -44,19 +47,6 @@ def test_failure_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monkeypa
     if isinstance(raised.value, OSError):
         assert "is full; free some space, or " in str(raised.value)
         assert "nothing was changed" in str(raised.value)
-    assert contents(tmp_path / "set") == before
-    assert os.listdir(tmp_path) == ["set"]
-
-
-def test_remains_of_a_killed_program_are_removed(tmp_path: Path):
-    before = contents(write(tmp_path / "set"))
-    (tmp_path / ".set.part").mkdir()
-    (tmp_path / ".set.part" / "tokens.bin").write_bytes(bytes(1000))
-    (tmp_path / ".set.part" / "junk").touch()
-    with pytest.raises(ValueError, match="already holds"):
-        write(tmp_path / "set")
-    assert contents(tmp_path / "set") == before
-    write(tmp_path / "set", replace=True)
     assert contents(tmp_path / "set") == before
     assert os.listdir(tmp_path) == ["set"]
 
