@@ -57,6 +57,16 @@ def test_statistics_of_a_window_match_a_count_by_hand():
     assert {*LOUDNESS} < {*found}
 
 
+def test_drums_only_and_a_silent_window():
+    drums = trio([(at, 1, 36, 1) for at in (0, 12, 24, 36, 48, 60)])
+    found = statistics(drums, 0, 2)
+    assert found is not None
+    known = {name for name, value in found.items() if value is not None}
+    assert {"notes_a_beat", "drum_share", "bars_repeated"} < known
+    assert not known & {"class_entropy", "sounding", "pitch_range", "length_mean", "top_mean"}
+    assert statistics(trio([]), 0, 2) is None
+
+
 def test_windows_follow_the_metre():
     score = music().replace(meters=Meters(*np.array([[0, 3, 4]]).T))
     found, lines = cut(score, 1, 3)

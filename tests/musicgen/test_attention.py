@@ -135,20 +135,6 @@ def test_outputs_do_not_depend_on_later_tokens_to_the_last_bit(form: Any):
         before = after
 
 
-def test_softmax_attention_equals_its_formula_whole_and_continued():
-    source = generator()
-    q, k, v = (torch.randn(2, 11, 3, 4, generator=source, dtype=torch.float64) for _ in "qkv")
-    scores = torch.einsum("bihd,bjhd->bhij", q, k) / 2
-    weights = scores.masked_fill(torch.ones(11, 11).triu(1).bool(), -torch.inf).softmax(-1)
-    whole = torch.einsum("bhij,bjhd->bihd", weights, v)
-    torch.testing.assert_close(softmax_attend(q, k, v)[0], whole)
-    outs, state = [], None
-    for part in (slice(0, 4), slice(4, 9), slice(9, 10), slice(10, 11)):
-        out, state = softmax_attend(q[:, part], k[:, part], v[:, part], state=state)
-        outs.append(out)
-    torch.testing.assert_close(torch.cat(outs, 1), whole)
-
-
 @pytest.mark.parametrize("decay", [None, DECAY], ids=["plain", "decay"])
 def test_products_in_bfloat16_are_summed_in_float32(decay: Tensor | None):
     q, k, v = draw(64 * CHUNK + 3)

@@ -10,8 +10,8 @@ from evaluation.study.continuation import continuation, looped
 from evaluation.study.experiments import conduct, models_of
 from evaluation.study.piece_jobs import Choice
 from evaluation.tables import table_of
-from tests.app.toy_models import write_model
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from tests.evaluation.toys import write_model
 from tokenization.language import language
 from tokenization.score import Score
 from training.data.prepare import PreparedWriter

@@ -15,7 +15,7 @@ from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Measurement, conduct, models_of, run
 from evaluation.study.form_and_infilling import long_piece_experiment, measure_form
 from evaluation.study.piece_jobs import Choice, draw_pieces, held_out
-from tests.app.toy_models import write_model
+from tests.evaluation.toys import write_model
 from tests.training.makers import prepared_set
 from tokenization.prepared import TOKENS_FILE, Prepared
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -36,9 +35,9 @@ def streamed(engine: Engine, job: Job) -> Iterator[np.ndarray]:
     job.check()
 
 
-def generate(model: Any, prompt: Any, request: Request, grammar=None, **named) -> Iterator:
+def generate(model: Any, prompt: Any, request: Request) -> Iterator:
     """Yield the new tokens of all variations at each step, (variations,), ENDED for those that have ended."""
-    job, engine = asked(prompt, request, grammar, **named), Engine(model)
+    job, engine = asked(prompt, request), Engine(model)
     engine.add(job)
     return streamed(engine, job)
 
@@ -131,17 +130,11 @@ def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
         np.testing.assert_array_equal(b[b != ENDED], a[:length])
 
 
-def test_without_a_length_generation_continues_until_closed_or_cancelled(model: Any):
+def test_without_a_length_generation_continues_until_closed(model: Any):
     stream: Any = generate(model, PROMPT, Request())
     assert len(list(islice(stream, 100))) == 100
     stream.close()
     assert next(stream, None) is None
-    event = Event()
-    stream = generate(model, PROMPT, Request(variations=9), cancelled=event.is_set)
-    next(stream)
-    event.set()
-    assert list(stream) == []
-    assert list(generate(model, PROMPT, Request(), cancelled=event.is_set)) == []
 
 
 def sizes(value: Any) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.study.ablation import REALISATIONS
 from tests.app.commands.evaluate.test_pieces import GROOVE, PIANO, REMI
-from tests.app.toy_models import write_model
+from tests.evaluation.toys import write_model
 from tests.training.makers import prepared_set
 
 QUICK = ("--device", "cpu", "--workers", "1")

@@ -11,7 +11,7 @@ import pytest
 
 from app.web.composing.composer import KEPT, Composer, EngineProcess, Engines, News, RemoteJob, Task
 from musicgen.continuation import Continuation
-from musicgen.generation.engine import Engine, ReadPrompt
+from musicgen.generation.engine import Engine
 from musicgen.generation.request import Request
 from musicgen.pieces import empty_prompt
 from musicgen.playable import find
@@ -91,20 +91,6 @@ def test_many_requests_to_one_model_do_not_starve_another():
     found = until(engines, 99)
     assert sum(len(news.rows[0]) for news in found.pop(99)) == 50
     assert not any(news.ended for reported in found.values() for news in reported)
-
-
-def test_an_idle_engine_keeps_its_last_prompts(monkeypatch: pytest.MonkeyPatch):
-    read, go_on = [], ReadPrompt.go_on
-    monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
-    engines = Engines()
-    engines.take(asked(0, most_tokens=1))
-    until(engines, 0)
-    assert engines.idle
-    assert read
-    read.clear()
-    engines.take(asked(1, tokens=5))
-    until(engines, 1)
-    assert not read
 
 
 def test_the_last_models_and_all_busy_ones_stay():
