@@ -154,16 +154,11 @@ def test_public_names_exist_and_are_imported_without_torch_where_possible():
     [
         ({"prompt_bars": 2.5}, "prompt_bars is 2.5; it must be a whole number"),
         ({"bars": "3"}, "bars is '3'; it must be a whole number"),
-        ({"tokens": 9.0}, "tokens is 9.0; it must be a whole number"),
         ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
         ({"bars": 0}, "bars is 0; it must be 1 or more"),
-        ({"bars": -1}, "bars is -1; it must be 1 or more"),
         ({"tokens": 0}, "tokens is 0; it must be 1 or more"),
-        (
-            {"tokens": 9, "ends": True},
-            "an end needs a length in bars; give bars instead of tokens",
-        ),
+        ({"tokens": 9, "ends": True}, "an end needs a length in bars; give bars instead of tokens"),
     ],
 )
 def test_invalid_requests_are_refused(model, asked: dict, said: str):

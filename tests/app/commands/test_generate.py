@@ -128,7 +128,7 @@ def test_unreadable_files_are_named_before_anything_is_written(tmp_path, command
         ("continue {} --end --tokens 9", "an end needs a length in bars"),
         (
             "continue {} --chords C --model untrained:tiny:groove",
-            "groove, which follows no given chords",
+            "groove, which follows no given ch",
         ),
     ],
 )

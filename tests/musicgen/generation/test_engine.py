@@ -187,7 +187,7 @@ def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
     model = toy_model(position={"name": "learned", "max_length": 20})
     long, short = endless(), job([4, 3], Request(tokens=18))
     finish(Engine(model), long, short)
-    with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximum length of 20"):
+    with pytest.raises(ValueError, match=r"reaches 21 tokens, .* maximum length of 20; shorten"):
         long.check()
     assert long.steps == 17
     assert short.error is None

@@ -72,13 +72,8 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
     out, err = evaluate("ablation", *models, *options, "--json", "-o", tmp_path / "out")
     rows = json.loads(out)
     assert ": trio (groove)" in err
-    parts = (
-        "gates open",
-        "positions all one",
-        "frequencies shuffled",
-        "noise redrawn",
-        *REALISATIONS,
-    )
+    parts = ["gates open", "positions all one", "frequencies shuffled", "noise redrawn"]
+    parts += REALISATIONS
     assert [(row["model"], row["part"]) for row in rows] == [("sine", part) for part in parts]
     for row in rows:
         low, high = row["interval"]["within"]
@@ -99,7 +94,6 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
         (f"form {PIANO} --data band --bars 1 --skip 2", "validation split after the first 2;"),
         (f"form {PIANO} --data band --skip -1", "--skip is -1; it must be 0 or more"),
         (f"form {PIANO} --data band --recall 2", "recall is 2"),
-        (f"form {GROOVE} --data band", "name a model that uses ensemble"),
         (f"infilling {PIANO} --data band --gap 17", "--gap is 17; at most 16 bars can be filled"),
         (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
         (f"accompaniment {PIANO} --data groove --bars 0", "--bars is 0; it must be 1 or more"),
@@ -107,8 +101,6 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
             f"realism {REMI} --data remi --split validation --prompt-bars 1 --bars 3",
             "is 3; it must be 8 or more, the length of a window",
         ),
-        (f"realism {REMI} --data remi --pieces 0", "--pieces is 0; it must be 1 or more"),
-        (f"realism {GROOVE} --data remi", "name a model that uses remi"),
         (
             f"originality {REMI} --data remi --split validation --prompt-bars 1 --bars 1",
             "--bars is 1; it must be 2 or more",
