@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.study.accompaniment import (
-    compared,
-    hidden_parts,
-    part_of,
-    with_chords_of_others,
-)
+from evaluation.study.accompaniment import compared, hidden_parts, part_of, with_chords_of_others
 from evaluation.study.piece_jobs import estimates
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request

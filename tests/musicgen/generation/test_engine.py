@@ -11,15 +11,7 @@ from musicgen.generation import engine as engine_module
 from musicgen.generation.engine import Engine, ReadPrompt, noise_of
 from musicgen.generation.request import Job, Request, order
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
-from tests.musicgen.toys import (
-    METRE,
-    RECALL,
-    VOCABULARY,
-    Alternating,
-    Anything,
-    stirred,
-    toy_model,
-)
+from tests.musicgen.toys import METRE, RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
 
 # With variations that end at different steps, and with all kinds of state that a row has of its own.
 KINDS = np.arange(VOCABULARY) % 4

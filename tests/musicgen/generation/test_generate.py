@@ -13,13 +13,7 @@ from musicgen.generation.engine import Engine, noise_of, one_thread
 from musicgen.generation.request import Job, Request
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.test_engine import asked
-from tests.musicgen.toys import (
-    METRE,
-    VOCABULARY,
-    Alternating,
-    generator,
-    toy_model,
-)
+from tests.musicgen.toys import METRE, VOCABULARY, Alternating, generator, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
 PLAIN = Sampling()

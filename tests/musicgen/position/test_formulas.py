@@ -266,11 +266,7 @@ def test_an_orthogonal_code_with_enough_realisations_realises_the_template_exact
 LAGS = torch.tensor([0.0, 1, 2, 3, 5, 8, 13, 20])
 each_family = pytest.mark.parametrize(
     "choice",
-    [
-        {"mask": "gaussian"},
-        {"mask": "local"},
-        {"mask": "local", "frequencies": "folded"},
-    ],
+    [{"mask": "gaussian"}, {"mask": "local"}, {"mask": "local", "frequencies": "folded"}],
     ids=lambda choice: "-".join(choice.values()),
 )
 
