@@ -75,16 +75,12 @@ def test_runs_are_named_after_their_folders_and_must_differ(two, tmp_path: Path,
     assert "would both be called rope; rename one of them" in said
 
 
-def test_runs_that_cannot_be_compared_are_refused(
-    two, shared_set, tmp_path: Path, refused, monkeypatch
-):
+def test_runs_that_cannot_be_compared_are_refused(two, tmp_path: Path, refused, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the data of the configurations are missing
-    data = f"data.folder={shared_set('groove')}"
     for words, says in (
         (["groove-rope", "pop-piano-rope"], "runs on several data sets (data/groove; data/pop-p"),
         (["grove-*"], "no shipped configuration has a name like grove-*"),
         (["groove-*"], "there is no prepared data set data/groove"),
-        (["groove-*", "--set", data, "--preset", "huge"], "there is no preset 'huge'"),
         ([*two, "--seeds", 0], "--seeds is 0; it must be 1 or more"),
     ):
         assert says in refused("compare", *words, "-o", tmp_path / "out")

@@ -1,7 +1,5 @@
 """Every file is either read or refused with a one-sentence reason."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.tokenization.midi import files as make
@@ -59,17 +57,6 @@ LONG = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
 def test_errors_name_the_exceeded_limit(data, limits, sentence):
     with pytest.raises(MusicFileError, match=sentence):
         read_midi(data, limits=limits)
-
-
-def test_errors_name_the_file(tmp_path: Path):
-    path = tmp_path / "song.MID"
-    path.write_bytes(b"no")
-    with pytest.raises(MusicFileError, match=r"^song\.MID is not a MIDI file"):
-        read_midi(str(path))
-    with pytest.raises(MusicFileError, match="is a folder"):
-        read_midi(tmp_path)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_midi(tmp_path / "none.mid")
 
 
 def test_a_track_is_split_by_channel_and_program():

@@ -88,7 +88,6 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
     [
         ("extrapolation trio --data remi", "name a model that uses remi"),
         ("extrapolation ape --data remi --seed -1", "--seed: '-1' is not a whole number"),
-        ("extrapolation nobody --data remi", "there is no model 'nobody'"),
         ("ablation ape --data remi -o out", "no model has a part to remove"),
         (f"form {PIANO} --data band --bars 500", "has no piece of 508 bars in its validation"),
         (f"form {PIANO} --data band --bars 1 --skip 2", "validation split after the first 2;"),
