@@ -4,7 +4,6 @@ pip installs the newest versions that pyproject.toml allows, but the tested torc
 a CPU build (--torch torch takes the newest). It needs only Python and a package index: make smoke PYTHON=python3.13.
 """
 
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,8 @@ import time
 import urllib.request
 import venv
 from pathlib import Path
+
+from tests.tools.options import options
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
@@ -162,9 +163,7 @@ def _page(server: subprocess.Popen, address: str) -> str:
 
 def main() -> None:
     """Build, install and use the wheel."""
-    parser = argparse.ArgumentParser(prog="python -m tests.tools.smoke", description=__doc__)
-    parser.add_argument("--torch", default=tested_torch(), help="default: %(default)s")
-    torch = parser.parse_args().torch
+    torch = options(__doc__, torch=tested_torch()).torch
     with tempfile.TemporaryDirectory(prefix="musicgen-smoke-") as folder:
         place = Path(folder)
         smoke = Smoke(installed(place, torch, str(built(place))), place / "elsewhere")

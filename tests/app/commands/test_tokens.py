@@ -28,12 +28,6 @@ def trio(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def tokens(tmp_path: Path, song: Path, command) -> Path:
-    (tmp_path / "tokens").write_text(command("tokenize", song).out)
-    return tmp_path / "tokens"
-
-
 def standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
@@ -79,7 +73,9 @@ def test_tokens_are_converted_back_to_their_notes(
         assert programs[0] == programs[1]
 
 
-def test_the_format_follows_the_suffix(tokens, tmp_path: Path, command, refused):
+def test_the_format_follows_the_suffix(song, tmp_path: Path, command, refused):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(command("tokenize", song).out)
     for name in ("a.musicxml", "a.mid", "without an ending"):
         command("detokenize", tokens, "-o", tmp_path / name)
         assert (tmp_path / name).read_bytes()[:4] == (b"<?xm" if "xml" in name else b"MThd")

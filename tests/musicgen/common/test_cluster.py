@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from musicgen.common.workers import Failed, in_order
-
-ROOT = Path(__file__).parents[3]
-QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @pytest.fixture(autouse=True)
@@ -30,33 +23,14 @@ def no_loop_of_the_browser() -> Iterator[None]:
     asyncio._set_running_loop(loop)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+def address() -> Iterator[str]:
     """Run a scheduler and two workers on this machine; yield the address."""
-    pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("cluster")
-    file = folder / "scheduler.json"
-    shared = ["--scheduler-file", str(file), "--no-dashboard"]
-    scheduler = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", *shared]
-    worker = ["dask_worker", "--nthreads", "1", *shared, "--local-directory", str(folder)]
-    with ExitStack() as stack:
-        for program, *options in (scheduler, worker, worker):
-            started = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.{program}", *options],
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                cwd=folder, start_new_session=True, **QUIET,
-            )  # fmt: skip
-            stack.callback(started.wait)
-            stack.callback(end, started)
-        while not (file.exists() and file.stat().st_size):
-            time.sleep(0.05)
-        yield json.loads(file.read_text())["address"]
-
-
-def end(program: subprocess.Popen) -> None:
-    """End a program and what it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(program.pid, signal.SIGKILL)
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
 
 
 def square(number: int) -> int:

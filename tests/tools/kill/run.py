@@ -83,13 +83,6 @@ CHANGES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def grooves(folder: Path) -> None:
-    """Write grooves to evaluate."""
-    (folder / "grooves").mkdir()
-    for name in ("a", "b"):
-        shutil.copy(SEEDS / "groove.mid", folder / "grooves" / f"{name}.mid")
-
-
 COMMANDS = {
     "train": Command(
         words=("train", "toy.yaml", "--resume"), operations=300, seconds=3.0, check=check_run,
@@ -101,10 +94,11 @@ COMMANDS = {
     ),
     "evaluate": Command(
         words=(
-            "evaluate", "continuation", "untrained:tiny:groove", "--prompts", "grooves", "--tokens", "340",
-            "--samples", "2", "--workers", "1", "--device", "cpu", "-o", OUT,
+            "evaluate", "continuation", "untrained:tiny:groove", "--data", "data", "--prompt-bars", "2",
+            "--tokens", "340", "--samples", "2", "--workers", "1", "--device", "cpu", "-o", OUT,
         ),
-        material=grooves, operations=90, seconds=5.0,
+        material=lambda folder: prepared_set(folder / "data", "groove", tested=2),
+        operations=90, seconds=5.0,
     ),
     "continue": Command(
         words=(

@@ -52,12 +52,8 @@ def test_prune_keeps_the_newest_and_removes_remains(learned: Run, tmp_path: Path
 
 ROWS = [(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
 MEASURED = Measured(inside=2.0, beyond=None, sequences=3, rows=ROWS)
-SPEED = {
-    "learning_rate": 0.1,
-    "gradient_norm": 1.0,
-    "tokens_per_second": 5.0,
-    "processor_seconds": 1.0,
-}
+SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0}
+SPEED["processor_seconds"] = 1.0
 
 
 def tables(folder: Path, first: int, last: int) -> dict[str, str]:
