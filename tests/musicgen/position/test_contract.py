@@ -60,17 +60,6 @@ def test_steps_equal_whole(position: Position):
         assert start == LENGTH
 
 
-@torch.no_grad()
-def test_cover_does_not_change_the_given_code(position: Position):
-    given, begun = inputs(LENGTH), position.begin(generator())
-    early = cover(position, begun, 3, 4)
-    wanted = run_hooks(position, early, part(given, 3, 4), 3)
-    for start in (5, 90):
-        cover(position, early, start, start + 1)
-    for code in (early, cover(position, begun, 3, 4)):
-        assert_close(run_hooks(position, code, part(given, 3, 4), 3), wanted, 0)
-
-
 def test_the_seed_determines_the_code(case: Case, position: Position):
     given = inputs(30)
     first, second, other = (run(position, given, seed=seed) for seed in (5, 5, 6))

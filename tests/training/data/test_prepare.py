@@ -233,12 +233,10 @@ def test_other_folders_and_files_are_never_written_to(tmp_path: Path, replace: b
         check_destination(tmp_path, replace=True)
 
 
-def test_concurrent_writers_are_refused_and_the_licence_is_copied(tmp_path: Path):
-    (tmp_path / "LICENSE.txt").write_text("MIT")
+def test_concurrent_writers_are_refused(tmp_path: Path):
     with PreparedWriter(tmp_path / "set", replace=False) as writer:
         writer.add("a", [row(1)], split="train")
         with pytest.raises(ValueError, match=r"another program is writing .*set"):
             write(tmp_path / "set")
-        writer.commit(META, tmp_path / "LICENSE.txt")
+        writer.commit(META)
     assert len(Prepared.open(tmp_path / "set")) == 1
-    assert (tmp_path / "set" / "LICENSE").read_text() == "MIT"
