@@ -130,9 +130,7 @@ def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
         assert half[own].sum() == 6
 
 
-def test_the_overlap_area_is_near_1_for_equal_distributions_and_near_0_for_distant_ones(
-    songs: np.ndarray,
-):
+def test_the_overlap_of_equal_distributions_is_near_1_and_of_distant_ones_near_0(songs):
     values = np.random.default_rng(1).normal(size=len(songs))
     written = np.tile([True, False], len(songs) // 2)
     far = realism.overlap(values + 20 * written, written, songs)

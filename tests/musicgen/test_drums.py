@@ -61,9 +61,7 @@ def test_tokens_that_break_the_pattern(then: str, breaks: str) -> None:
     ("count", "every", "starts"),
     [(2, 1, "at_0"), (1, 1, ""), (4, 3, ""), (12, 4, "at_24"), (13, 4, "at_0")],
 )
-def test_the_pattern_has_the_period_at_which_bars_agree(
-    count: int, every: int, starts: str
-) -> None:
+def test_the_pattern_has_the_period_of_equal_bars(count: int, every: int, starts: str) -> None:
     found = broken(bars(count, every) + "bar drums")
     places = {"at_0", "at_24", "at_48"}
     assert places - found == ({starts} if starts else places)

@@ -117,9 +117,7 @@ def test_written_notes_count_as_new_even_if_they_equal_the_replaced_ones(model, 
     assert len(again.continuation.notes) == again.score.on_drums.sum() > 0
 
 
-def test_a_take_is_saved_in_the_format_of_its_name_and_the_number_of_threads_is_kept(
-    tmp_path: Path,
-):
+def test_a_take_is_saved_in_the_format_of_its_name_and_threads_are_kept(tmp_path: Path):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

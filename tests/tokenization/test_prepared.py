@@ -64,9 +64,7 @@ def test_tokens_are_memory_mapped_also_in_another_process(tmp_path: Path):
         (PIECES_FILE, b"not a zip file", r"pieces\.npz is missing or damaged"),
     ],
 )
-def test_the_error_names_a_missing_or_damaged_file(
-    file: str, data: bytes | None, message: str, tmp_path
-):
+def test_a_missing_or_damaged_file_is_named(file: str, data: bytes | None, message: str, tmp_path):
     path = write(tmp_path / "set") / file
     path.unlink() if data is None else path.write_bytes(data)
     with pytest.raises(ValueError, match=message):

@@ -47,9 +47,7 @@ def test_runs_are_trained_on_one_budget_paired_by_seed_and_tabulated(two, compar
     assert err.count("Resuming from step 4 of 4.") == 4
 
 
-def test_a_failed_run_is_a_row_and_the_others_are_trained(
-    two, tmp_path: Path, command, monkeypatch
-):
+def test_a_failed_run_is_a_row_and_others_are_trained(two, tmp_path: Path, command, monkeypatch):
     def trained(config: RunConfig, *, resume: bool) -> None:
         if Path(config.run).name == "none":
             raise RuntimeError("out of memory")

@@ -52,9 +52,7 @@ def test_tracks_of_a_trio_can_be_chosen(trio: Path, said: str, command):
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize(("name", "spoken"), [("song", "remi"), ("trio", "groove")])
-def test_tokens_are_converted_back_to_their_notes(
-    name, spoken, options, tmp_path, request, command
-):
+def test_tokens_are_converted_back_to_notes(name, spoken, options, tmp_path, request, command):
     source = request.getfixturevalue(name)
     tokens, target = tmp_path / "tokens", tmp_path / "again.mid"
     tokens.write_text(command("tokenize", source, "--language", spoken, *options).out)

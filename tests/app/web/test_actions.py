@@ -377,9 +377,7 @@ def test_bar_lines_follow_a_new_metre(begun: int):
     ("kind", "more", "bars"),
     [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
 )
-def test_a_stopped_continuation_is_cut_and_a_stopped_infill_is_not(
-    kind: str, more: dict, bars: int
-):
+def test_a_stopped_continuation_is_cut_a_stopped_infill_is_not(kind: str, more: dict, bars: int):
     takes = streamed("ensemble", kind, **more)
     takes.begun()
     (take,) = takes.finished("stopped", 1.0, files_of)["takes"]

@@ -15,9 +15,7 @@ from app.web.process import keep_gradio_local
 from tests.app.web.browser import MODEL, started
 
 
-def test_the_browser_and_gradio_contact_no_other_servers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_nothing_contacts_other_servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert "http" not in POLICY
     assert "//" not in POLICY
     names = ("GRADIO_ANALYTICS_ENABLED", "HF_HUB_DISABLE_TELEMETRY", "GRADIO_TEMP_DIR")

@@ -48,9 +48,7 @@ def test_large_seeds_differ_from_small_ones():
         ((10, 10), {10: 2.0}),
     ],
 )
-def test_the_learning_rate_follows_half_a_cosine(
-    schedule: tuple[int, int], rates: dict[int, float]
-):
+def test_the_learning_rate_is_half_a_cosine(schedule: tuple[int, int], rates: dict[int, float]):
     warmup, total = schedule
     for step, wanted in rates.items():
         found = cosine_rate(step, peak=2.0, floor=0.2, warmup=warmup, total=total)

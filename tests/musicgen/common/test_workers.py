@@ -185,7 +185,7 @@ def test_processes_end_with_their_parent(tmp_path: Path, ending: str):
 
 
 @pytest.fixture
-def no_loop_of_the_browser() -> Iterator[None]:
+def no_loop() -> Iterator[None]:
     """Hide playwright's event loop, which the page's tests leave running in this thread and asyncio would find."""
     loop = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
@@ -194,7 +194,7 @@ def no_loop_of_the_browser() -> Iterator[None]:
 
 
 @pytest.fixture
-def address(no_loop_of_the_browser) -> Iterator[str]:
+def address(no_loop) -> Iterator[str]:
     """Run a scheduler and two workers on this machine; yield the address."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
@@ -222,9 +222,7 @@ def test_a_killed_worker_changes_no_answer(address: str, tmp_path: Path, monkeyp
     assert Path("killed").exists()
 
 
-def test_an_address_without_a_scheduler_is_refused(
-    no_loop_of_the_browser, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_address_without_scheduler_is_refused(no_loop, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("musicgen.common.workers.CONNECT_SECONDS", 0.5)
     with pytest.raises(ValueError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1 "):

@@ -261,9 +261,7 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
         max_size=8, unique_by=lambda row: row[2],
     ),
 )  # fmt: skip
-def test_rewritten_bars_lose_only_the_notes_that_the_model_read(
-    kind, division, first, pickup, name, rows
-):
+def test_rewritten_bars_lose_only_notes_that_were_read(kind, division, first, pickup, name, rows):
     data = band(kind, division, pickup=pickup)
     piece = piece_in(name, data)
     start, stop = bar_lines(piece.score, first)[[first - 1, first]].tolist()

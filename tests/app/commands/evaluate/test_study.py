@@ -108,9 +108,7 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
         ("report trio --data remi", "remi is in remi, which no model uses"),
     ],
 )
-def test_an_impossible_measurement_is_reported_in_one_line(
-    place, words, says, monkeypatch, refused
-):
+def test_an_impossible_measurement_is_refused(place, words, says, monkeypatch, refused):
     monkeypatch.chdir(place)
     before = [*place.iterdir()]
     assert says in refused("evaluate", *words.split(), *QUICK)
@@ -130,9 +128,7 @@ def page(report: Path) -> str:
     return text
 
 
-def test_a_report_uses_the_split_and_has_the_evaluations_on_whole_pieces(
-    shared_set, tmp_path, evaluate
-):
+def test_a_report_of_a_split_has_evaluations_on_whole_pieces(shared_set, tmp_path, evaluate):
     languages, report = ("ensemble", "groove"), tmp_path / "report"
     sets = [shared_set(name, train=2) for name in languages]
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]
