@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -309,11 +310,13 @@ def test_answers_to_invalid_requests_repeat_nothing(client: httpx.Client, files:
 
 @pytest.mark.long
 def test_a_full_disk_is_reported_in_one_sentence(tmp_path: Path):
-    module = "tests.app.web.full_disk_app"
+    around = {"TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     with (
-        started("--model", MODEL, module=module, TMPDIR=str(tmp_path)) as server,
+        started("--model", MODEL, **around) as server,
         httpx.Client(base_url=server.address, timeout=60) as client,
     ):
+        # Files are limited to 1,000 bytes, also those of processes that the server starts from now on.
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1000, 1000))
         answer = client.post(f"{API}/upload", files={"files": ("a.mid", bytes(100_000))})
         assert (answer.status_code, answer.json()) == (507, {"detail": guard.FULL_DISK})
         tune = {"files": ("a.abc", b"X:1\nK:C\nCDEF|\n")}

@@ -11,7 +11,6 @@ import pytest
 
 import training.data.prepare
 from tests.tokenization.test_prepared import META, row, write
-from tests.training.data.deadly import encode_or_crash
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import contents
 from tokenization.language import language_from_spec
@@ -84,7 +83,7 @@ def test_bad_files_are_skipped_and_listed(tmp_path: Path):
 
 def test_file_that_crashes_its_reader_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = disk.midi_folder(tmp_path / "source", 3)
-    monkeypatch.setattr(training.data.prepare, "encode_piece", encode_or_crash)
+    monkeypatch.setattr(training.data.prepare, "encode_piece", disk.encode_or_crash)
     meta = prepare("midi", source, tmp_path / "set", PrepareOptions(workers=2, validation=0))
     assert meta["skipped"] == [
         {"name": "song0.mid", "reason": "it ended the process twice (signal 11)"}
