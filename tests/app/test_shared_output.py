@@ -9,17 +9,14 @@ import pytest
 
 from app.commands import making_music, tokens
 from app.commands.making_music import first_free
-from tests.names import on_disk
-from tests.training.makers import contents
+from tests.training.makers import contents, on_disk
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 TINY = ["--model", "untrained:tiny", "--tokens", "40"]
 
 
 def test_two_commands_that_find_one_free_number_use_two(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        making_music, "first_free", lambda *_: 0
-    )  # as if both had looked at the same time
+    monkeypatch.setattr(making_music, "first_free", lambda *_: 0)  # as if both looked at once
     generate = ["generate", *TINY, "--score", "-o", tmp_path]
     said = command(*generate, "--seed", 1).out
     before = contents(tmp_path)

@@ -10,7 +10,7 @@ from app.cli import main
 from app.commands.making_music import file_stem
 from app.output import visible
 from app.web.offered_models import OfferedModels
-from tests.names import on_disk
+from tests.training.makers import on_disk
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score

@@ -218,11 +218,8 @@ def test_a_guessed_source_has_its_own_boost() -> None:
 )
 def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
-    one.take(
-        ids(
-            f"begin piano {first} {'bar return_new ' * 8} {BAR} bar {back} density_3 piano at_0 length_24"
-        )
-    )
+    one.take(ids(f"begin piano {first} {'bar return_new ' * 8} {BAR}"))
+    one.take(ids(f"bar {back} density_3 piano at_0 length_24"))
     assert one.source_boost() == (VOCABULARY.id("loudness_8"), nats[0])
     one.take(ids("loudness_8"))  # now ALIGNED tokens in a row agree
     assert one.source_boost() == (VOCABULARY.id("pitch_60"), nats[1])

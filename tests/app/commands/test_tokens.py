@@ -79,9 +79,7 @@ def test_the_format_follows_the_suffix(song, tmp_path: Path, command, refused):
         assert (tmp_path / name).read_bytes()[:4] == (b"<?xm" if "xml" in name else b"MThd")
         assert len(read_file(tmp_path / name).notes) == 32
     assert "a.mid exists" in refused("detokenize", tokens, "-o", tmp_path / "a.mid")
-    assert "a.json has an unknown ending" in refused(
-        "detokenize", tokens, "-o", tmp_path / "a.json"
-    )
+    assert "json has an unknown ending" in refused("detokenize", tokens, "-o", tmp_path / "a.json")
 
 
 SETTING = (

@@ -201,9 +201,8 @@ def test_new_notes_use_the_track_and_channel_of_their_part(name, track, target):
 def test_each_note_of_a_kit_on_several_tracks_continues_the_nearest():
     kick, hat = (notes_at([(480 * n, 60, pitch, 80) for n in range(16)], 9) for pitch in (36, 42))
     piece = piece_in("ensemble", saved(1, 480, kick, hat))
-    edit, score = continued(
-        piece, 4, [(24 * n, 6, pitch, 80) for n, pitch in enumerate((36, 42, 38))]
-    )
+    hits = [(24 * n, 6, pitch, 80) for n, pitch in enumerate((36, 42, 38))]
+    edit, score = continued(piece, 4, hits)
     new = sounding(KeptMidi(edit).edited(score))
     assert {(n[0], n[4]) for n in new if n[2] >= 16 * 480} == {(0, 36), (1, 42), (0, 38)}
 

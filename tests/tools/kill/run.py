@@ -152,9 +152,7 @@ def kill(command: Command, folder: Path, times: int, chance: random.Random) -> l
     for one in (alone, place):
         one.mkdir()
         command.material(one)
-    assert run(command, alone) == 0, (
-        f"the undisturbed run fails: {Path(f'{alone}.errors').read_text()}"
-    )
+    assert run(command, alone) == 0, f"it fails alone: {Path(f'{alone}.errors').read_text()}"
     whole = contents(alone / OUT)
     for number in range(times):
         if number % 2:
@@ -196,9 +194,7 @@ def main() -> int:
             endings = kill(COMMANDS[name], Path(folder), given.times, chance)
         killed = endings.count(-signal.SIGKILL)
         done = len(endings) - killed
-        print(
-            f"{name}: killed {killed} times, finished first {done} times; all files complete and equal"
-        )
+        print(f"{name}: killed {killed} times, finished first {done} times; all files are equal")
     return 0
 
 
