@@ -48,9 +48,8 @@ async def breaks_off(client: Client) -> httpx.Response:
 
 async def wrong_values(client: Client) -> httpx.Response:
     """Send invalid values and read the answer."""
-    asked = await client.post(
-        f"{API}/call/read", json={"data": [{"path": "/etc/passwd", **FILE}, 7]}
-    )
+    wrong = {"data": [{"path": "/etc/passwd", **FILE}, 7]}
+    asked = await client.post(f"{API}/call/read", json=wrong)
     if asked.status_code != 200:
         return asked
     return await client.get(f"{API}/call/read/{asked.json()['event_id']}")

@@ -169,11 +169,8 @@ async def measure(server: Server, given: Any) -> int:
         await asyncio.sleep(min(60, 0.1 * given.seconds))  # let the server clean up
     watching.cancel()
     continuations = len(alone[WHOLE]) + len(besieged[WHOLE])
-    print(
-        f"{given.users} users for {given.seconds:.0f} s: {continuations} continuations",
-        HEAD,
-        sep="\n",
-    )
+    print(f"{given.users} users for {given.seconds:.0f} s: {continuations} continuations")
+    print(HEAD)
     for what in (OPENED, FIRST, WHOLE, SOUND):
         print(row(what, alone[what]))
         if given.hostile:
