@@ -146,6 +146,11 @@ def test_a_pedal_applies_to_all_tracks_of_its_channel(tracks: tuple[bytes, ...])
     assert len(score.notes) == 3
 
 
+def test_a_pedal_without_release_is_released_at_the_end():
+    score = read_midi(make.midi(hand(72), make.track(DOWN), hand(60, channel=1)))
+    assert sorted(spans(score)) == [[], [(0, 480)]]
+
+
 def test_a_missing_tempo_and_meter_are_assumed_with_remarks():
     score = read_midi(make.midi(NOTE))
     assert (listed(score.tempos), listed(score.meters)) == ([(0, 120)], [(0, 4, 4)])
