@@ -96,7 +96,7 @@ SETTING = (
         ("begin bar bar", "contain no notes"),
         ('{"tokens":' * 9_000, "looks like JSON, but is not valid"),
         ('{"tokens": ["begin", "bar", "x"]}', "token 3 of .*tokens is 'x', which is not a"),
-        ('{"tokens": ["begin"], "setting": {"programs": 1}}', "setting: programs is 1"),
+        ('{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}', "programs is 1"),
         (SETTING % (0, 0), "setting: a band needs .* a positive tempo"),
     ],
 )
