@@ -83,9 +83,8 @@ def test_files_are_documented_and_at_most_500_lines():
 
 def test_the_tree_of_the_guide_is_the_tree_on_disk():
     """It lists each folder, and each file in a folder with subfolders."""
-    block = re.search(
-        r"```\n(tokenization/.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.S
-    )
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = re.search(r"```\n(tokenization/.*?)```", text, re.S)
     assert block, "CONTRIBUTING.md draws the tree in a code block that starts with tokenization/"
     named, package = set(), ""
     for line in block[1].splitlines():

@@ -47,9 +47,7 @@ def made(clone: Path, *arguments: str, **environment: str) -> str:
         (False, "global.find-links='/wheels'", ""),
     ],
 )
-def test_torch_comes_from_the_cpu_index_unless_there_is_a_gpu_or_another_index(
-    clone, gpu, configured, index
-):
+def test_torch_is_from_the_cpu_index_without_a_gpu_or_another_index(clone, gpu, configured, index):
     programs = clone / "programs"
     programs.mkdir()
     for name in ("make", "uname", "grep", "mkdir", "cp", "touch", *(["true"] if gpu else [])):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from musicgen.checkpoint import Card, save
-from musicgen.playable import load
+from tests.evaluation.toys import write_model
 from tests.training.makers import prepared_set
 
 
@@ -53,8 +52,4 @@ def shared_set(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    made = load("untrained:tiny")
-    facts = {"language": made.language.spec(), "trained_length": 64, "training": {"data": "x"}}
-    card = Card(name="mine", **facts)
-    save(tmp_path / "model", made.performer, card)
-    return tmp_path / "model"
+    return Path(write_model(tmp_path / "model", "remi", "sine_spe", data="x"))

@@ -17,9 +17,7 @@ GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio"
 def room(monkeypatch: pytest.MonkeyPatch):
     """Return a function that limits the size of files, to simulate a full disk."""
     bounds = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # truncated bytecode would break later imports
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # truncated bytecode breaks imports
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # write as much as there is room for
     yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, bounds[1]))

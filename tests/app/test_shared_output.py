@@ -9,19 +9,14 @@ import pytest
 
 from app.commands import making_music, tokens
 from app.commands.making_music import first_free
-from tests.names import on_disk
-from tests.training.makers import contents
+from tests.training.makers import contents, on_disk
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 TINY = ["--model", "untrained:tiny", "--tokens", "40"]
 
 
-def test_two_commands_that_find_the_same_free_number_use_different_ones(
-    command, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(
-        making_music, "first_free", lambda *_: 0
-    )  # as if both had looked at the same time
+def test_two_commands_that_find_one_free_number_use_two(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(making_music, "first_free", lambda *_: 0)  # as if both looked at once
     generate = ["generate", *TINY, "--score", "-o", tmp_path]
     said = command(*generate, "--seed", 1).out
     before = contents(tmp_path)
@@ -59,9 +54,7 @@ def test_names_that_are_equal_on_some_file_system_share_numbers(there, name, num
     assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
 
 
-def test_detokenize_does_not_replace_a_file_that_appears_meanwhile(
-    command, refused, tmp_path, monkeypatch
-):
+def test_detokenize_does_not_replace_a_file_that_appears(command, refused, tmp_path, monkeypatch):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
     text.write_text(command("tokenize", SEED_FILE).out)
     words, read = ["detokenize", text, "-o", target], tokens.read_input

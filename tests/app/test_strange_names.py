@@ -10,7 +10,7 @@ from app.cli import main
 from app.commands.making_music import file_stem
 from app.output import visible
 from app.web.offered_models import OfferedModels
-from tests.names import on_disk
+from tests.training.makers import on_disk
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score
@@ -28,9 +28,7 @@ def call(model: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/{}/escaped", "..\\up", "..", "", "é" * 300])
-def test_a_models_name_cannot_lead_to_another_folder(
-    name: str, model: Path, command, tmp_path: Path
-):
+def test_a_models_name_leads_to_no_other_folder(name: str, model: Path, command, tmp_path: Path):
     home = tmp_path / "a" / "b"
     call(model, name.format(tmp_path))
     before = {path for path in tmp_path.rglob("*") if path.is_file()}

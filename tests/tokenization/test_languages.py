@@ -182,13 +182,11 @@ FAULTS = {
         (f"{START} bar", f"allowed: tempo_32 … tempo_224, {CHORDS} and {KEYS}"),
         (f"{START} chord_C_M bar", f"chord_C_M here; allowed: subbeat_1 … subbeat_15 and {KEYS}"),
         (f"begin bar subbeat_4 {LOUD} subbeat_4", "bar, subbeat_5 … subbeat_15 and pitch_61 … "),
-        (f"{START} {LOUD} pitch_60", "allowed: end, bar, subbeat_1 … subbeat_15 and pitch_61 … "),
         (
             "begin bar subbeat_12 pitch_60 volume_9 duration_7.5 bar subbeat_3 pitch_60",
             f"allowed: {CHORDS}, pitch_21 … pitch_59 and pitch_61 … pitch_108",
         ),
         (f"{START} chord_N_N subbeat_4 chord_N_N", f"allowed: chord_C_M … chord_B_sus4 and {KEYS}"),
-        ("begin bar subbeat_4 tempo_119", f"follow subbeat_4 here; allowed: {CHORDS} and {KEYS}"),
     ],
     "groove": [
         ("begin end", f"follow begin here; allowed: {ON} and time_shift_0_1 … time_shift_2_0"),
@@ -196,14 +194,10 @@ FAULTS = {
         (f"{CHORD} note_off_0_40 note_off_2_60 end end", "follow end here; allowed: nothing"),
         (f"{CHORD} end", f"allowed: {ON}, note_off_0_40 and note_off_2_60"),
         ("begin time_shift_0_5 note_on_0_40 time_shift_0_4", "allowed: time_shift_0_5 … time_"),
-        ("begin time_shift_0_5 note_on_0_40 note_on_0_41", "allowed: time_shift_0_5 … time_shift"),
-        (f"{CHORD} note_off_0_41", f"allowed: {ON}, note_off_0_40 and note_off_2_60"),
         ("begin note_on_0_40 note_off_0_40", f"allowed: {ON} and time_shift_0_1"),
         ("begin" + " note_on_0_60" * 9, "allowed: note_on_0_0 … note_on_0_59, note_on_0_61 … "),
     ],
-    "ensemble": [
-        ("begin end", "end may not follow begin here; allowed: tempo_44 … tempo_215, flat, piano")
-    ],
+    "ensemble": [("begin end", "end may not follow begin here; allowed: tempo_44 … tempo_215, ")],
 }
 
 

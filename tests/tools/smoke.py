@@ -4,7 +4,6 @@ pip installs the newest versions that pyproject.toml allows, but the tested torc
 a CPU build (--torch torch takes the newest). It needs only Python and a package index: make smoke PYTHON=python3.13.
 """
 
-import argparse
 import json
 import os
 import re
@@ -18,6 +17,8 @@ import urllib.request
 import venv
 from pathlib import Path
 
+from tests.tools.options import options
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
 # Files in the packages' folders for readers of the source, not in the wheel.
@@ -26,12 +27,6 @@ FOR_READERS = {
     "training/configs/README.md",
 }  # fmt: skip
 READY_SECONDS = 180
-VERSIONS = """
-import platform
-from importlib.metadata import version
-names = ("torch", "numpy", "gradio", "miditoolkit")
-print(f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names), sep=", ")
-"""
 LISTED = """
 import json, sys
 from importlib.metadata import files
@@ -162,13 +157,13 @@ def _page(server: subprocess.Popen, address: str) -> str:
 
 def main() -> None:
     """Build, install and use the wheel."""
-    parser = argparse.ArgumentParser(prog="python -m tests.tools.smoke", description=__doc__)
-    parser.add_argument("--torch", default=tested_torch(), help="default: %(default)s")
-    torch = parser.parse_args().torch
+    torch = options(__doc__, torch=tested_torch()).torch
     with tempfile.TemporaryDirectory(prefix="musicgen-smoke-") as folder:
         place = Path(folder)
         smoke = Smoke(installed(place, torch, str(built(place))), place / "elsewhere")
-        print(smoke.run("python", "-c", VERSIONS).strip(), flush=True)
+        print(
+            smoke.run("python", "--version"), smoke.run("python", "-m", "pip", "freeze"), flush=True
+        )
         smoke.holds_all()
         smoke.continues()
         smoke.answers()

@@ -14,12 +14,6 @@ def pianos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def bands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a prepared set of a few trios in the ensemble language."""
-    return prepared_set(tmp_path_factory.mktemp("bands") / "set", "ensemble", train=3)
-
-
-@pytest.fixture(scope="session")
 def grooves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a prepared set of trios, with two rows per file."""
     return prepared_set(tmp_path_factory.mktemp("grooves") / "set", "groove")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,8 @@ def outcome(run: Path) -> dict[str, Any]:
         elif "tensorboard" not in name and name != "config.yaml":
             files[name] = data
     return files
+
+
+def on_disk(name: str) -> str:
+    """Return Python's name here for a file with this name in UTF-8: the name, or its escaped bytes."""
+    return os.fsdecode(name.encode("utf-8", "surrogateescape"))

@@ -47,9 +47,7 @@ def test_runs_are_trained_on_one_budget_paired_by_seed_and_tabulated(two, compar
     assert err.count("Resuming from step 4 of 4.") == 4
 
 
-def test_a_failed_run_is_a_row_and_the_others_are_trained(
-    two, tmp_path: Path, command, monkeypatch
-):
+def test_a_failed_run_is_a_row_and_others_are_trained(two, tmp_path: Path, command, monkeypatch):
     def trained(config: RunConfig, *, resume: bool) -> None:
         if Path(config.run).name == "none":
             raise RuntimeError("out of memory")
@@ -75,16 +73,12 @@ def test_runs_are_named_after_their_folders_and_must_differ(two, tmp_path: Path,
     assert "would both be called rope; rename one of them" in said
 
 
-def test_runs_that_cannot_be_compared_are_refused(
-    two, shared_set, tmp_path: Path, refused, monkeypatch
-):
+def test_runs_that_cannot_be_compared_are_refused(two, tmp_path: Path, refused, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the data of the configurations are missing
-    data = f"data.folder={shared_set('groove')}"
     for words, says in (
         (["groove-rope", "pop-piano-rope"], "runs on several data sets (data/groove; data/pop-p"),
         (["grove-*"], "no shipped configuration has a name like grove-*"),
         (["groove-*"], "there is no prepared data set data/groove"),
-        (["groove-*", "--set", data, "--set", "model.preset=huge"], "there is no preset 'huge'"),
         ([*two, "--seeds", 0], "--seeds is 0; it must be 1 or more"),
     ):
         assert says in refused("compare", *words, "-o", tmp_path / "out")

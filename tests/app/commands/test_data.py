@@ -56,7 +56,6 @@ def test_inspect_force_and_damage(tmp_path, command, refused):
         ("midi nowhere set", "no folder or archive"),
         ("midi source source/song0.mid/set", "song0.mid"),
         ("pop909 source set --language groove", "invalid choice: 'groove'"),
-        ("inspect source", "is not a prepared data set: it has no"),
     ],
 )
 def test_bad_input_is_one_line(words: str, message: str, tmp_path: Path, refused, monkeypatch):

@@ -28,12 +28,6 @@ def trio(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def tokens(tmp_path: Path, song: Path, command) -> Path:
-    (tmp_path / "tokens").write_text(command("tokenize", song).out)
-    return tmp_path / "tokens"
-
-
 def standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
@@ -58,9 +52,7 @@ def test_tracks_of_a_trio_can_be_chosen(trio: Path, said: str, command):
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize(("name", "spoken"), [("song", "remi"), ("trio", "groove")])
-def test_tokens_are_converted_back_to_their_notes(
-    name, spoken, options, tmp_path, request, command
-):
+def test_tokens_are_converted_back_to_notes(name, spoken, options, tmp_path, request, command):
     source = request.getfixturevalue(name)
     tokens, target = tmp_path / "tokens", tmp_path / "again.mid"
     tokens.write_text(command("tokenize", source, "--language", spoken, *options).out)
@@ -79,15 +71,15 @@ def test_tokens_are_converted_back_to_their_notes(
         assert programs[0] == programs[1]
 
 
-def test_the_format_follows_the_suffix(tokens, tmp_path: Path, command, refused):
+def test_the_format_follows_the_suffix(song, tmp_path: Path, command, refused):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(command("tokenize", song).out)
     for name in ("a.musicxml", "a.mid", "without an ending"):
         command("detokenize", tokens, "-o", tmp_path / name)
         assert (tmp_path / name).read_bytes()[:4] == (b"<?xm" if "xml" in name else b"MThd")
         assert len(read_file(tmp_path / name).notes) == 32
     assert "a.mid exists" in refused("detokenize", tokens, "-o", tmp_path / "a.mid")
-    assert "a.json has an unknown ending" in refused(
-        "detokenize", tokens, "-o", tmp_path / "a.json"
-    )
+    assert "json has an unknown ending" in refused("detokenize", tokens, "-o", tmp_path / "a.json")
 
 
 SETTING = (
@@ -104,10 +96,7 @@ SETTING = (
         ("begin bar bar", "contain no notes"),
         ('{"tokens":' * 9_000, "looks like JSON, but is not valid"),
         ('{"tokens": ["begin", "bar", "x"]}', "token 3 of .*tokens is 'x', which is not a"),
-        (
-            '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}',
-            "setting: programs is 1",
-        ),
+        ('{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}', "programs is 1"),
         (SETTING % (0, 0), "setting: a band needs .* a positive tempo"),
     ],
 )

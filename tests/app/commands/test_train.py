@@ -60,9 +60,7 @@ def test_a_model_of_another_size_is_trained(toy: Path, command):
     assert "preset: tiny" in (toy.parent / "run" / "config.yaml").read_text()
 
 
-def test_a_run_of_seconds_resumes_from_before_its_tail(
-    shared_set, tmp_path: Path, command, monkeypatch
-):
+def test_a_timed_run_resumes_from_before_its_tail(shared_set, tmp_path: Path, command, monkeypatch):
     clock = itertools.count()  # so that a step takes as long on any machine
     monkeypatch.setattr(optimiser, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     toy = toy_file(tmp_path, shared_set("ensemble"), **QUICK)

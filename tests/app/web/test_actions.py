@@ -231,7 +231,6 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
         ({"bars": 0}, "bars: input should be greater than or equal to 1"),
         *[({"bars": odd}, "^bars: ") for odd in (None, 2.9, "four", True, [4], float("nan"), float("inf"))],
         ({"variations": 9}, "variations: "),
-        ({"variations": 0}, "variations: "),
         ({"kind": "hack"}, "kind: input should be 'continue', 'infill' or 'accompany'"),
         ({"sampling": {**SAMPLING, "seed": None}}, "^sampling: input should be"),
         ({"sampling": {**SAMPLING, "seed": 0.5}}, "seed"),
@@ -245,7 +244,6 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
         ({"idea": [1]}, "^idea: "),
         ({"idea": {"tempo": "fast"}}, "^idea: input should be a valid"),
         ({"idea": {"parts": 7}}, "^idea: "),
-        ({"plan": [1]}, "^plan: "),
         ({"plan": {"density": 4}}, "^plan: "),
         ({"plan": {"<b>": [1]}}, "^plan: input should be 'density', 'register' or 'loudness'$"),
         ({"plan": {"density": [1] * 129}}, "plan: list should have at most 128 items"),
@@ -379,9 +377,7 @@ def test_bar_lines_follow_a_new_metre(begun: int):
     ("kind", "more", "bars"),
     [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
 )
-def test_a_stopped_continuation_is_cut_and_a_stopped_infill_is_not(
-    kind: str, more: dict, bars: int
-):
+def test_a_stopped_continuation_is_cut_a_stopped_infill_is_not(kind: str, more: dict, bars: int):
     takes = streamed("ensemble", kind, **more)
     takes.begun()
     (take,) = takes.finished("stopped", 1.0, files_of)["takes"]
@@ -400,6 +396,4 @@ def test_piece_data_has_all_notes_in_order():
     empty = piece_data(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
     assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
-    assert piece_data(song, 1)["centre"] in range(
-        -1, 3
-    )  # the twelve names around it have no D♯, but F♯
+    assert piece_data(song, 1)["centre"] in range(-1, 3)  # around it are F♯ and E♭

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,17 +14,6 @@ import httpx
 import pytest
 
 from app.web import guard
-from app.web.guard import (
-    FORM_BYTES,
-    FULL_DISK,
-    JSON_BYTES,
-    MOST_VALUES,
-    Guard,
-    Names,
-    Refused,
-    Room,
-    make_room,
-)
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, started
 
@@ -56,7 +46,9 @@ def ask(
 
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
              "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
-    door = Guard(echo, names=Names("127.0.0.1"), room=Room(), files=Path("nowhere"))
+    door = guard.Guard(
+        echo, names=guard.Names("127.0.0.1"), room=guard.Room(), files=Path("nowhere")
+    )
     # In a thread without an event loop: the browser of other tests keeps one in this thread.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]
@@ -75,11 +67,11 @@ def listed(commas: int) -> bytes:
 def test_the_size_of_bodies_is_limited(monkeypatch: pytest.MonkeyPatch):
     path = f"{API}/run/predict"
     assert ask("POST", path, b'{"data"', b":[]}") == (200, "11")
-    assert ask("POST", path, padded(JSON_BYTES)) == (200, str(JSON_BYTES))
-    assert ask("POST", path, padded(JSON_BYTES + 1))[0] == 413
-    for length in (str(JSON_BYTES + 1), "-1", "many"):  # refused without reading
+    assert ask("POST", path, padded(guard.JSON_BYTES)) == (200, str(guard.JSON_BYTES))
+    assert ask("POST", path, padded(guard.JSON_BYTES + 1))[0] == 413
+    for length in (str(guard.JSON_BYTES + 1), "-1", "many"):  # refused without reading
         assert ask("POST", path, SILENCE, content_length=length)[0] == 413
-    for sent, most in (("cancel", JSON_BYTES), ("upload", FORM_BYTES)):
+    for sent, most in (("cancel", guard.JSON_BYTES), ("upload", guard.FORM_BYTES)):
         parts = [bytes(50_000)] * (most // 50_000 + 1)
         assert ask("POST", f"{API}/{sent}", *parts)[0] == 413
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
@@ -87,8 +79,8 @@ def test_the_size_of_bodies_is_limited(monkeypatch: pytest.MonkeyPatch):
 
 
 BODIES = [
-    (listed(MOST_VALUES), 200),
-    (listed(MOST_VALUES + 1), 413),
+    (listed(guard.MOST_VALUES), 200),
+    (listed(guard.MOST_VALUES + 1), 413),
     *[(body, 400) for body in (b"[" * 60_000, b"[1]", b"NaN", b'{"a": "\\ud800"}', b"\xff")],
 ]
 
@@ -124,12 +116,12 @@ def test_the_host_names_of_the_server_are_answered():
         ("pc.lan", "pc.lan"),
         ("::", "[fe80::1]"),
     ):
-        Names(host).check(name)
-    names = Names("127.0.0.1", ["music.example"])
+        guard.Names(host).check(name)
+    names = guard.Names("127.0.0.1", ["music.example"])
     names.check("Music.Example:443")
     names.add("https://abc.gradio.live")
     names.check("abc.gradio.live")
-    with pytest.raises(Refused):
+    with pytest.raises(guard.Refused):
         names.check("abd.gradio.live")
 
 
@@ -180,14 +172,14 @@ def test_headers_that_gradio_trusts_are_removed():
 
 def test_one_client_cannot_take_all_places(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(guard, "MOST_AT_WORK", 29)
-    room = Room()
+    room = guard.Room()
     with ExitStack() as taken:
         for _ in range(24):
             taken.enter_context(room.place("greedy"))
         for client in ["other"] * 4 + ["third"]:
             taken.enter_context(room.place(client))
         for client, status in (("greedy", 429), ("other", 429), ("fourth", 503)):
-            with pytest.raises(Refused) as refused, room.place(client):
+            with pytest.raises(guard.Refused) as refused, room.place(client):
                 pass
             assert refused.value.status == status
     with room.place("greedy"), room.place("fourth"):
@@ -198,18 +190,18 @@ def test_one_client_cannot_take_all_places(monkeypatch: pytest.MonkeyPatch):
 def test_uploads_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch):
     now = iter([0, 1, 2, 3, 61])
     monkeypatch.setattr(guard.time, "monotonic", lambda: float(next(now)))
-    room, most = Room(), guard.BYTES_A_MINUTE
+    room, most = guard.Room(), guard.BYTES_A_MINUTE
     room.count("a", most + 1)  # the first of any size
-    with pytest.raises(Refused, match="in the last minute"):
+    with pytest.raises(guard.Refused, match="in the last minute"):
         room.count("a", 1)
     room.count("b", most)
-    with pytest.raises(Refused):
+    with pytest.raises(guard.Refused):
         room.count("b", 1)
     room.count("a", 1)
 
 
 def test_a_client_that_stops_reading_is_gone(monkeypatch: pytest.MonkeyPatch):
-    room = Room()
+    room = guard.Room()
     with room.place("a"):
         assert not room.is_gone("a")  # its request is new
         monkeypatch.setattr(guard, "GONE_SECONDS", 0)
@@ -232,18 +224,18 @@ def test_old_files_are_deleted_to_make_room(tmp_path: Path, monkeypatch: pytest.
     def left() -> str:
         return "".join(sorted(path.name for path in tmp_path.iterdir()))
 
-    make_room(tmp_path)
+    guard.make_room(tmp_path)
     assert left() == "bcd"  # older than an hour
     monkeypatch.setattr(guard, "FILES_BYTES", 400)
-    make_room(tmp_path, 100)
+    guard.make_room(tmp_path, 100)
     assert left() == "bcd"
-    make_room(tmp_path, 101)
+    guard.make_room(tmp_path, 101)
     assert left() == "cd"
     monkeypatch.setattr(guard, "MOST_FILES", 1)
-    with pytest.raises(Refused, match="too many files") as refused:
-        make_room(tmp_path, 1)
+    with pytest.raises(guard.Refused, match="too many files") as refused:
+        guard.make_room(tmp_path, 1)
     assert (refused.value.status, left()) == (507, "d")  # it is too new
-    make_room(tmp_path / "gone", 1)
+    guard.make_room(tmp_path / "gone", 1)
 
 
 @pytest.fixture
@@ -318,16 +310,18 @@ def test_answers_to_invalid_requests_repeat_nothing(client: httpx.Client, files:
 
 @pytest.mark.long
 def test_a_full_disk_is_reported_in_one_sentence(tmp_path: Path):
-    module = "tests.app.web.full_disk_app"
+    around = {"TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     with (
-        started("--model", MODEL, module=module, TMPDIR=str(tmp_path)) as server,
+        started("--model", MODEL, **around) as server,
         httpx.Client(base_url=server.address, timeout=60) as client,
     ):
+        # Files are limited to 1,000 bytes, also those of processes that the server starts from now on.
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1000, 1000))
         answer = client.post(f"{API}/upload", files={"files": ("a.mid", bytes(100_000))})
-        assert (answer.status_code, answer.json()) == (507, {"detail": FULL_DISK})
+        assert (answer.status_code, answer.json()) == (507, {"detail": guard.FULL_DISK})
         tune = {"files": ("a.abc", b"X:1\nK:C\nCDEF|\n")}
         file = {"path": client.post(f"{API}/upload", files=tune).json()[0], **META}
-        assert FULL_DISK in called(client, "sound", [file])
+        assert guard.FULL_DISK in called(client, "sound", [file])
         assert '"notes": 4' in called(client, "read", [file, MODEL])
         assert "Traceback" not in server.said()
     assert not [*tmp_path.rglob("*.wav")]

@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gradio_client import Client
@@ -16,9 +15,7 @@ from app.web.process import keep_gradio_local
 from tests.app.web.browser import MODEL, started
 
 
-def test_the_browser_and_gradio_contact_no_other_servers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_nothing_contacts_other_servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert "http" not in POLICY
     assert "//" not in POLICY
     names = ("GRADIO_ANALYTICS_ENABLED", "HF_HUB_DISABLE_TELEMETRY", "GRADIO_TEMP_DIR")
@@ -51,12 +48,7 @@ def awaited(is_so) -> None:
 @pytest.mark.long
 def test_the_page_works_offline_and_its_files_are_deleted(tmp_path: Path):
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
-    around: dict[str, Any] = {
-        **nowhere,
-        "TMPDIR": str(tmp_path),
-        "HF_HOME": str(tmp_path),
-        "NO_PROXY": "",
-    }
+    around = {**nowhere, "TMPDIR": str(tmp_path), "HF_HOME": str(tmp_path), "NO_PROXY": ""}
     with started("--model", "untrained:tiny", "--share", **around) as server:
         awaited(lambda: "tunnel" in server.said())
         assert len([*tmp_path.glob("musicgen-app-*")]) == 1

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from evaluation.benchmarks import made as made_data
 from evaluation.benchmarks.made import (
@@ -100,15 +101,8 @@ def test_clouds_are_balanced_and_only_the_field_of_all_charges_gives_the_answer(
 
 def followed(pixels: np.ndarray) -> bool:
     """Return whether drawn pixels connect the marks."""
-    inked = {(int(row), int(column)) for row, column in np.argwhere(pixels)}
-    first, last = map(tuple, np.argwhere(pixels == MARK).tolist())
-    reached, edge = {first}, [first]
-    while edge:
-        row, column = edge.pop()
-        near = {(r, c) for r, c in inked - reached if max(abs(r - row), abs(c - column)) == 1}
-        reached |= near
-        edge += near
-    return last in reached
+    first, last = ndimage.label(pixels, np.ones((3, 3)))[0][pixels == MARK]
+    return first == last
 
 
 def test_following_the_paths_finds_every_answer_of_small_and_large_pictures() -> None:

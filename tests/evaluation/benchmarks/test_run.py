@@ -89,7 +89,7 @@ def test_text_is_predicted_past_the_trained_length() -> None:
     assert edges(512, 4, 256) == [0, 256, 512, 768, 1024, 1536, 2048]
 
 
-def test_music_is_read_from_a_prepared_set_and_training_can_be_limited_by_time(
+def test_music_of_a_set_is_read_and_training_limited_by_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = prepared_set(tmp_path / "set", "ensemble", tested=2)

@@ -8,11 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.benchmarks.mixers import (
-    delta_sums,
-    gated_sums,
-    sums_both_ways,
-)
+from evaluation.benchmarks.mixers import delta_sums, gated_sums, sums_both_ways
 from evaluation.benchmarks.tasks import recipe
 from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import VARIANTS, language_model, model_config

@@ -1,6 +1,7 @@
 """Style profiles, checked against reference vectors and their definition; copying and diversity."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from evaluation.metrics.style import (
     similarities,
     time_pitch,
 )
-from tests.evaluation.metrics.slow_style import slow_onset_duration, slow_time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, trio
 from tokenization.score import Meters, Notes, Track, excerpt
 
@@ -54,6 +54,38 @@ def pieces(draw):
     pitch = draw(st.sampled_from([st.integers(0, 127), st.integers(60, 62)]))
     rows = draw(st.lists(st.tuples(onset, duration, pitch, st.just(OTHER)), max_size=40))
     return trio(rows, ticks_per_beat).notes, ticks_per_beat
+
+
+# The profiles from their definition, by note and by pair of notes.
+Cells = dict[tuple[int, int], int]
+
+
+def slow_onset_duration(notes: Notes, ticks_per_beat: int) -> Cells:
+    """Return the non-empty bins."""
+    cells: Cells = {}
+    for onset, duration in zip(*(column.tolist() for column in notes.columns[:2]), strict=True):
+        position = Fraction(onset, ticks_per_beat) % 4
+        beats = Fraction(duration, ticks_per_beat)
+        if beats < 2:
+            cell = (int(position * 6), int(beats * 6))
+            cells[cell] = cells.get(cell, 0) + 1
+    return cells
+
+
+def slow_time_pitch(notes: Notes, ticks_per_beat: int) -> Cells:
+    """Return the non-empty bins; interval bin 0 is −20 semitones."""
+    rows = list(zip(notes.onset_ticks.tolist(), notes.pitch.tolist(), strict=True))
+    cells: Cells = {}
+    for a, (onset_a, pitch_a) in enumerate(rows):
+        for b, (onset_b, pitch_b) in enumerate(rows):
+            if (
+                a != b
+                and 0 <= onset_b - onset_a < 4 * ticks_per_beat
+                and abs(pitch_b - pitch_a) <= 20
+            ):
+                cell = ((onset_b - onset_a) * 6 // ticks_per_beat, pitch_b - pitch_a + 20)
+                cells[cell] = cells.get(cell, 0) + 1
+    return cells
 
 
 @given(pieces())

@@ -3,15 +3,14 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from evaluation.metrics.style import QUARTER_NAMES
 from evaluation.study.continuation import looped, measure_continuation
 from evaluation.study.experiments import Experiment, conduct, models_of
 from evaluation.study.piece_jobs import Choice, piece_experiment
 from evaluation.tables import table_of
-from tests.app.toy_models import write_model
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from tests.evaluation.toys import write_model
 from tokenization.language import language
 from tokenization.score import Score
 from training.data.prepare import PreparedWriter
@@ -35,27 +34,21 @@ def piece(style: str, root: int, bars: int = 6) -> Score:
     return trio(rows)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a set of two pieces in each style and one of two bars, and with two models."""
-    folder, groove = tmp_path_factory.mktemp("continuation"), language("groove")
-    with PreparedWriter(folder / "data", replace=False) as writer:
+def test_reference_passages_bound_the_scores(tmp_path: Path):
+    """The set has two pieces in each style, and one of two bars."""
+    groove = language("groove")
+    with PreparedWriter(tmp_path / "data", replace=False) as writer:
         for number, (name, bars) in enumerate([*[(name, 6) for name in STYLES] * 2, ("march", 2)]):
             encoded = groove.encode(groove.arrange(piece(name, 36 + number, bars)))
             writer.add(f"piece{number}", [encoded], split="test", style=name)
         source = {"name": "test", "title": "test pieces", "licence": "MIT"}
         vocabulary = groove.vocabulary.to_json()
         writer.commit({"language": groove.spec(), "vocabulary": vocabulary, "source": source})
-    for name, position in (("first", "rope"), ("second", "absolute")):
-        write_model(folder / name, "groove", position)
-    return folder
-
-
-def test_reference_passages_bound_the_scores(place: Path):
-    models = models_of([str(place / name) for name in ("first", "second")])
-    choice = Choice(data=str(place / "data"), pieces=9, split="test", seed=0, device="cpu")
+    kinds = {"first": "rope", "second": "absolute"}
+    models = models_of([write_model(tmp_path / name, "groove", kinds[name]) for name in kinds])
+    choice = Choice(data=str(tmp_path / "data"), pieces=9, split="test", seed=0, device="cpu")
     made = {"continuation": continuation(models, choice)}
-    results, failures = conduct(made, folder=place / "kept")
+    results, failures = conduct(made, folder=tmp_path / "kept")
     assert failures == []
     result = results["continuation"]
     assert result["pieces"] == 4  # one has no music after the prompt
@@ -76,7 +69,7 @@ def test_reference_passages_bound_the_scores(place: Path):
     assert found["diversity of samples"]["looped"]["mean"] is None
     table = table_of("continuation", result)
     assert {len(row) for row in table.rows} == {len(table.head)}
-    again, _ = conduct(made, folder=place / "kept")
+    again, _ = conduct(made, folder=tmp_path / "kept")
     assert again == results
     long, (failure, *_) = conduct({"x": continuation(models[:1], choice, tokens=20)})
     assert "tokens, which leaves none of the 20 to write" in failure

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,17 @@ from musicgen.generation.engine import Engine, noise_of, one_thread
 from musicgen.generation.request import Job, Request
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.test_engine import asked
-from tests.musicgen.toys import (
-    METRE,
-    VOCABULARY,
-    Alternating,
-    generator,
-    toy_model,
-)
+from tests.musicgen.toys import METRE, VOCABULARY, Alternating, generator, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
 PLAIN = Sampling()
 ENDED = -1  # in place of a token, for a variation that has ended or has no new token
 
 
-def streamed(engine: Engine, job: Job) -> Iterator[np.ndarray]:
+def streamed(model: Any, job: Job) -> Iterator[np.ndarray]:
+    """Yield the new tokens of all variations at each step, (variations,), ENDED for those that have ended."""
+    engine = Engine(model)
+    engine.add(job)
     with one_thread():
         while engine.work():
             given = np.array([row[-1] if row else ENDED for row in job.fresh()])
@@ -36,22 +32,14 @@ def streamed(engine: Engine, job: Job) -> Iterator[np.ndarray]:
     job.check()
 
 
-def generate(model: Any, prompt: Any, request: Request, grammar=None, **named) -> Iterator:
-    """Yield the new tokens of all variations at each step, (variations,), ENDED for those that have ended."""
-    job, engine = asked(prompt, request, grammar, **named), Engine(model)
-    engine.add(job)
-    return streamed(engine, job)
-
-
 def run(
     model: Any, prompt: Any = PROMPT, grammar: Any = None, *, tokens: int | None = None, variations: int = 1,
     seed: int = 0, sampling: Sampling = PLAIN, **ordered: Any,
 ) -> np.ndarray:  # fmt: skip
     """Return the new tokens of all variations, (variations, T), ENDED after the end of each."""
     request = Request(tokens=tokens, variations=variations, seed=seed, sampling=sampling)
-    job, engine = asked(prompt, request, grammar, ordered), Engine(model)
-    engine.add(job)
-    for _ in streamed(engine, job):
+    job = asked(prompt, request, grammar, ordered)
+    for _ in streamed(model, job):
         pass
     rows = np.full((variations, job.steps), ENDED)
     for row, new in zip(rows, job.rows, strict=True):
@@ -131,17 +119,11 @@ def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
         np.testing.assert_array_equal(b[b != ENDED], a[:length])
 
 
-def test_without_a_length_generation_continues_until_closed_or_cancelled(model: Any):
-    stream: Any = generate(model, PROMPT, Request())
+def test_without_a_length_generation_continues_until_closed(model: Any):
+    stream: Any = streamed(model, asked(PROMPT, Request()))
     assert len(list(islice(stream, 100))) == 100
     stream.close()
     assert next(stream, None) is None
-    event = Event()
-    stream = generate(model, PROMPT, Request(variations=9), cancelled=event.is_set)
-    next(stream)
-    event.set()
-    assert list(stream) == []
-    assert list(generate(model, PROMPT, Request(), cancelled=event.is_set)) == []
 
 
 def sizes(value: Any) -> list[int]:
@@ -183,4 +165,4 @@ def test_invalid_calls_are_refused():
     damaged = toy_model()
     torch.nn.init.constant_(damaged.embedding.weight, torch.nan)
     with pytest.raises(ValueError, match="output is not finite"):
-        next(generate(damaged, PROMPT, Request()))
+        next(streamed(damaged, asked(PROMPT, Request())))

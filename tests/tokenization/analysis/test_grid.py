@@ -21,14 +21,7 @@ from tokenization.analysis.beats import (
     tempo_map,
     without_rest_in_front,
 )
-from tokenization.analysis.metres import (
-    NAMES,
-    bar_count,
-    bar_lines,
-    bars_of,
-    made_of,
-    pulse_of,
-)
+from tokenization.analysis.metres import NAMES, bar_count, bar_lines, bars_of, made_of, pulse_of
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track, sustained
 
 

@@ -20,20 +20,8 @@ from tests.tokenization.groove.cases import (
 )
 from tests.tokenization.groove.cases import walk as random_piece
 from tokenization.analysis.parts import note_counts
+from tokenization.groove import spelling
 from tokenization.groove.language import MOST_BEATS, Band, Groove, arrange, trios
-from tokenization.groove.spelling import (
-    BAR_TICKS,
-    BEGIN,
-    END,
-    FAR_TICKS,
-    NOTE_OFF,
-    NOTE_ON,
-    PITCHES,
-    TIME_SHIFT,
-    VOCABULARY,
-    GrooveGrammar,
-    Reading,
-)
 from tokenization.score import Score, Track
 
 GROOVE = Groove()
@@ -43,7 +31,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 @pytest.mark.parametrize("case", golden_cases())
 def test_tokens_match_the_reference_implementation(case):
     encoded = GROOVE.encode(golden_trio(case["notes"]))
-    assert [VOCABULARY.names[i] for i in encoded.ids] == golden_tokens(case)
+    assert [spelling.VOCABULARY.names[i] for i in encoded.ids] == golden_tokens(case)
     decoded = GROOVE.decode(encoded.ids, encoded.setting)
     assert decoded.notes == golden_trio(case["decoded"]).notes.sorted()
     assert encoded.losses == {}
@@ -101,15 +89,15 @@ def test_the_setting_keeps_instruments_loudness_and_tempo():
 def test_tokens_before_a_bar_contain_exactly_the_earlier_notes(seed, length):
     ids = random_piece(seed, length)
     notes, bars = GROOVE.decode(ids).notes, GROOVE.bars(ids)
-    assert len(bars) == -(-notes.end_ticks.max() // BAR_TICKS)
+    assert len(bars) == -(-notes.end_ticks.max() // spelling.BAR_TICKS)
     grammar, taken = GROOVE.grammar(), 0
     for bar, offset in enumerate(bars):
         for token in ids[taken:offset]:
             grammar.advance(np.array([token]))
         taken = offset
-        ons = np.count_nonzero(VOCABULARY["note_on"].holds(ids[:offset]))
-        assert ons == np.count_nonzero(notes.onset_ticks < bar * BAR_TICKS)
-        assert bar == 0 or grammar.time_ticks[0] < bar * BAR_TICKS
+        ons = np.count_nonzero(spelling.VOCABULARY["note_on"].holds(ids[:offset]))
+        assert ons == np.count_nonzero(notes.onset_ticks < bar * spelling.BAR_TICKS)
+        assert bar == 0 or grammar.time_ticks[0] < bar * spelling.BAR_TICKS
 
 
 def test_bars_of_a_rest_start_at_the_token_that_reaches_them():
@@ -158,12 +146,8 @@ def quartet(**changes) -> Score:
 def test_roles_are_found_and_explained():
     score = arrange(quartet())
     assert score.tracks == (Track("Bass", 35), Track("Drums", 25, True), Track("Other", 7))
-    assert score.remarks == (
-        "Left out: Lead.",
-        "Bass: Fretless.",
-        "Drums: Kit.",
-        "Other: Clavinet.",
-    )
+    said = "Left out: Lead. Bass: Fretless. Drums: Kit. Other: Clavinet."
+    assert " ".join(score.remarks) == said
     assert note_counts(score) == [16, 32, 48]
     assert score.notes == score.notes.sorted()
 
@@ -173,12 +157,8 @@ def test_roles_can_be_chosen_by_name_index_or_none():
     assert score.notes.pitch[score.notes.track == 0].min() == 72
     assert note_counts(score) == [16, 0, 64]
     assert score.tracks[2].program == 7  # of the busier one
-    assert score.remarks == (
-        "Left out: Kit.",
-        "Bass: Lead.",
-        "Drums: silent.",
-        "Other: Clavinet and Fretless.",
-    )
+    said = "Left out: Kit. Bass: Lead. Drums: silent. Other: Clavinet and Fretless."
+    assert " ".join(score.remarks) == said
 
 
 def choosing(tracks: Any) -> Score:
@@ -218,74 +198,74 @@ def test_each_other_part_forms_a_trio_with_bass_and_drums():
     assert [note_counts(score) for score in alone] == [[0, 32, 0]]
 
 
-ID = VOCABULARY.id
+ID = spelling.VOCABULARY.id
 LONGEST = (30, 1, 70)  # of bass, drums, other
-TOKENS = np.arange(len(VOCABULARY))
+TOKENS = np.arange(len(spelling.VOCABULARY))
 # Few pitches, so that much happens on each.
-FEW = (NOTE_ON.holds(TOKENS) & ((TOKENS - NOTE_ON.start) % PITCHES < 4)) | (
-    (NOTE_OFF.start <= TOKENS) & (TIME_SHIFT.stop > TOKENS)
-)
+FEW = (
+    spelling.NOTE_ON.holds(TOKENS) & ((TOKENS - spelling.NOTE_ON.start) % spelling.PITCHES < 4)
+) | ((spelling.NOTE_OFF.start <= TOKENS) & (spelling.TIME_SHIFT.stop > TOKENS))
 
 
-def unbounded(**given: Any) -> GrooveGrammar:
+def unbounded(**given: Any) -> spelling.GrooveGrammar:
     """Return a grammar with notes of any length."""
-    return GrooveGrammar(longest_ticks=[FAR_TICKS] * 3, **given)
+    return spelling.GrooveGrammar(longest_ticks=[spelling.FAR_TICKS] * 3, **given)
 
 
-def drawn(seed: int, length: int, grammar=None, first: tuple = (BEGIN,)) -> np.ndarray:
+def drawn(seed: int, length: int, grammar=None, first: tuple = (spelling.BEGIN,)) -> np.ndarray:
     """Return some first tokens and random allowed ones after them."""
 
     def few(random: np.random.Generator, allowed: np.ndarray) -> int:
         return int(random.choice(allowed[FEW[allowed]]))
 
     prompt = np.array(first)
-    return written(grammar or unbounded(), prompt, seed, END, few, len(first) + length)
+    return written(grammar or unbounded(), prompt, seed, spelling.END, few, len(first) + length)
 
 
-def names_allowed(grammar: GrooveGrammar) -> list[str]:
-    return [VOCABULARY.names[token] for token in np.flatnonzero(grammar.allowed()[0])]
+def names_allowed(grammar: spelling.GrooveGrammar) -> list[str]:
+    return [spelling.VOCABULARY.names[token] for token in np.flatnonzero(grammar.allowed()[0])]
 
 
-def after(text: str, grammar: GrooveGrammar | None = None) -> GrooveGrammar:
+def after(text: str, grammar: spelling.GrooveGrammar | None = None) -> spelling.GrooveGrammar:
     """Return a grammar after some allowed tokens."""
     grammar = grammar or GROOVE.grammar()
     advance(grammar, ids_of(GROOVE, text))
     return grammar
 
 
-def taken(grammar: GrooveGrammar, name: str) -> str:
+def taken(grammar: spelling.GrooveGrammar, name: str) -> str:
     """Advance a grammar by an allowed token, and return the token that `instead` chose."""
     assert grammar.allowed()[0, ID(name)]
     token = grammar.instead(np.array([ID(name)]))
     grammar.advance(token)
-    return VOCABULARY.names[int(token[0])]
+    return spelling.VOCABULARY.names[int(token[0])]
 
 
 def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the onset, track and duration of each note; incomplete ones last to the end of the ids."""
-    reading = Reading(ids)
+    reading = spelling.Reading(ids)
     time = reading.time_ticks[reading.event_places]
     end = np.full(len(time), reading.time_ticks[-1])
     begin, stop = reading.complete
     end[begin] = time[stop]
     on = reading.is_on
-    return time[on], reading.key[on] // PITCHES, (end - time)[on]
+    return time[on], reading.key[on] // spelling.PITCHES, (end - time)[on]
 
 
 @pytest.mark.parametrize("longest", [(96,) * 3, LONGEST])
 @pytest.mark.parametrize("seed", range(6))
 def test_generated_tokens_are_closed_to_a_valid_sequence(seed: int, longest):
-    ids = drawn(seed, 150, GrooveGrammar(longest_ticks=longest))
+    ids = drawn(seed, 150, spelling.GrooveGrammar(longest_ticks=longest))
     closed = GROOVE.close(ids)
     assert GROOVE.validate(closed) is None
-    assert closed[-1] == END
-    assert NOTE_ON.holds(closed).sum() == NOTE_ON.holds(ids).sum()
+    assert closed[-1] == spelling.END
+    assert spelling.NOTE_ON.holds(closed).sum() == spelling.NOTE_ON.holds(ids).sum()
     assert (GROOVE.notes(closed).duration_ticks >= 1).all()
     rows = (np.array(GROOVE.notes(tokens).columns).T.tolist() for tokens in (ids, closed))
     ended, all_notes = ({*map(tuple, each)} for each in rows)
     assert ended <= all_notes
     take(
-        GrooveGrammar(longest_ticks=[FAR_TICKS] * 3), closed
+        spelling.GrooveGrammar(longest_ticks=[spelling.FAR_TICKS] * 3), closed
     )  # is allowed, and unchanged by `instead`
 
 
@@ -301,12 +281,12 @@ def test_no_note_starts_in_the_last_bar_of_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
-    grammar = GrooveGrammar(
-        prompt_tokens=len(prompt), start_ticks=bars * BAR_TICKS, longest_ticks=LONGEST
+    grammar = spelling.GrooveGrammar(
+        prompt_tokens=len(prompt), start_ticks=bars * spelling.BAR_TICKS, longest_ticks=LONGEST
     )
     onset, track, ticks = sounded_ticks(drawn(seed, 150, grammar, tuple(prompt)))
-    line = bars * BAR_TICKS
-    old = np.arange(len(onset)) < NOTE_ON.holds(prompt).sum()
+    line = bars * spelling.BAR_TICKS
+    old = np.arange(len(onset)) < spelling.NOTE_ON.holds(prompt).sum()
     assert (onset[old] < line).all()
     assert (onset[~old] >= line).all()
     assert (~old).any()
@@ -319,7 +299,7 @@ def test_no_note_starts_in_the_last_bar_of_a_prompt(seed: int):
 def test_a_time_shift_past_the_required_end_of_a_note_is_cut_short():
     grammar = after(
         "begin note_on_0_40 note_on_1_36 time_shift_0_2 note_on_1_38 time_shift_0_2 note_on_2_60",
-        GrooveGrammar(longest_ticks=(40, 4, 26)),
+        spelling.GrooveGrammar(longest_ticks=(40, 4, 26)),
     )
     assert taken(grammar, "time_shift_1_3") == "time_shift_0_4"  # 36 began at 0
     assert names_allowed(grammar) == ["note_off_1_36"]
@@ -335,15 +315,15 @@ def test_a_time_shift_past_the_required_end_of_a_note_is_cut_short():
 
 def most_sounding(ids: np.ndarray) -> list[int]:
     """Return the largest number of simultaneous notes of each track."""
-    reading = Reading(ids)
-    track, change = reading.key // PITCHES, np.where(reading.is_on, 1, -1)
+    reading = spelling.Reading(ids)
+    track, change = reading.key // spelling.PITCHES, np.where(reading.is_on, 1, -1)
     return [int((change * (track == t)).cumsum().max()) for t in range(3)]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_notes_are_not_doubled_and_simultaneous_notes_are_limited(seed: int):
     ids = drawn(seed, 600)
-    reading = Reading(ids)
+    reading = spelling.Reading(ids)
     on = reading.is_on
     begun = np.stack([reading.time_ticks[reading.event_places][on], reading.key[on]], 1)
     assert len(np.unique(begun, axis=0)) == len(begun) > 50
@@ -351,6 +331,6 @@ def test_notes_are_not_doubled_and_simultaneous_notes_are_limited(seed: int):
 
 
 def test_a_prompt_with_larger_chords_raises_the_limit():
-    chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
+    chord = [spelling.BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
     grammar = unbounded(prompt_tokens=len(chord))
     assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]

@@ -201,9 +201,8 @@ def test_new_notes_use_the_track_and_channel_of_their_part(name, track, target):
 def test_each_note_of_a_kit_on_several_tracks_continues_the_nearest():
     kick, hat = (notes_at([(480 * n, 60, pitch, 80) for n in range(16)], 9) for pitch in (36, 42))
     piece = piece_in("ensemble", saved(1, 480, kick, hat))
-    edit, score = continued(
-        piece, 4, [(24 * n, 6, pitch, 80) for n, pitch in enumerate((36, 42, 38))]
-    )
+    hits = [(24 * n, 6, pitch, 80) for n, pitch in enumerate((36, 42, 38))]
+    edit, score = continued(piece, 4, hits)
     new = sounding(KeptMidi(edit).edited(score))
     assert {(n[0], n[4]) for n in new if n[2] >= 16 * 480} == {(0, 36), (1, 42), (0, 38)}
 
@@ -261,9 +260,7 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
         max_size=8, unique_by=lambda row: row[2],
     ),
 )  # fmt: skip
-def test_rewritten_bars_lose_only_the_notes_that_the_model_read(
-    kind, division, first, pickup, name, rows
-):
+def test_rewritten_bars_lose_only_notes_that_were_read(kind, division, first, pickup, name, rows):
     data = band(kind, division, pickup=pickup)
     piece = piece_in(name, data)
     start, stop = bar_lines(piece.score, first)[[first - 1, first]].tolist()

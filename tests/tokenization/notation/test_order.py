@@ -71,9 +71,7 @@ def test_bars_are_played_in_order(bars: list, order: str):
     assert play_order(bars_of(*bars), 1000) == [int(number) for number in order]
 
 
-@pytest.mark.parametrize(
-    "bars", [[f":{10**9}|"], [":9999|"] * 100, ["", *["9"] * 900, f":{10**9}|"]]
-)
+@pytest.mark.parametrize("bars", [[f":{10**9}|"], [":9999|"] * 99, ["", *["9"] * 99, f":{10**9}|"]])
 def test_endless_repeats_are_refused_at_once(bars: list[str]):
     with pytest.raises(TooLong, match="more than 1,000 bars with its repeats"):
         play_order(bars_of(*bars), 1000)

@@ -6,19 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import ids_of, quantised, uniform
-from tests.tokenization.grammar_cases import written as written_by
+from tests.tokenization.grammar_cases import ids_of, quantised
 from tests.tokenization.remi.cases import REMI, score_of
 from tokenization.analysis.chords import read_chords
-from tokenization.grammar import Grammar
 from tokenization.language import transposed
 from tokenization.remi.language import MOST_BARS, arrange, level_velocity, volume_level
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
 VOCABULARY = REMI.vocabulary
-SEEDS = st.integers(0, 2**32 - 1)
 
 
 def spelled(score: Score) -> list[str]:
@@ -204,23 +200,6 @@ def test_chords_are_recognised_if_none_are_named():
             arranged.remarks[-1]
             == "The file has no chord symbols; chords were recognised from the notes."
         )
-
-
-NAMES = REMI.vocabulary.names
-
-
-def thrifty(share: float) -> Callable[[np.random.Generator, np.ndarray], int]:
-    """Return a choice that takes a bar or the end, if allowed, with this probability, to keep bars short."""
-
-    def choose(random: np.random.Generator, allowed: np.ndarray) -> int:
-        closes = np.intersect1d(allowed, [REMI.bar, REMI.end])
-        return uniform(random, closes if len(closes) and random.random() < share else allowed)
-
-    return choose
-
-
-def written(grammar: Grammar, prompt: np.ndarray, seed: int, most: int = 4000, thrift: float = 0.2):
-    return written_by(grammar, prompt, seed, REMI.end, thrifty(thrift), most)
 
 
 @pytest.mark.parametrize(

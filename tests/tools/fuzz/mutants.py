@@ -10,8 +10,7 @@ from tests.tokenization.notation.scores import compressed
 from tokenization.formats import musicxml
 from tokenization.midi.reading import read_midi
 
-TESTS = Path(__file__).parents[2]
-SEEDS, NOTATION = TESTS / "seeds", TESTS / "tokenization" / "notation"
+SEEDS = Path(__file__).parents[2] / "seeds"
 FORMATS = (".mid", ".musicxml", ".mxl", ".abc")
 TELLING_BYTES = (0x00, 0x01, 0x2F, 0x51, 0x7F, 0x80, 0x90, 0xB0, 0xC0, 0xF0, 0xF7, 0xFF)
 TRACK = b"MTrk"

@@ -1,14 +1,11 @@
 """The fuzzer on thousands of damaged files, and its detection of failures."""
 
-import os
-import signal
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from musicgen.common.workers import Bounds
 from tests.tools.fuzz.examine import LANGUAGES, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
 from tests.tools.fuzz.run import HANG_SECONDS, READ, fuzz, main
@@ -29,21 +26,11 @@ def test_damaged_files_are_read_or_refused():
 def test_thousands_of_damaged_files_are_read_or_refused(tmp_path: Path, capsys):
     """Memory is limited; a minute for one file is an endless loop on any machine."""
     limits = ["--mutants", "2000", "--limit", "60", "--seconds", "3600"]
-    code = main([*limits, "--processes", "1", "--keep", str(tmp_path)])
+    code = main([*limits, "--processes", "1", "--seed", "0", "--keep", str(tmp_path)])
     said = capsys.readouterr().out
     assert code == 0, said
-    assert said.startswith("2,000 mutants in ")
+    assert said.startswith("2,000 mutants: ")
     assert " 0 failures" in said
-
-
-def crash(*_: object) -> str:
-    os.kill(os.getpid(), signal.SIGSEGV)
-    return "survived"
-
-
-def hang(*_: object) -> str:
-    while True:
-        pass
 
 
 def slow(*_: object) -> str:
@@ -64,16 +51,9 @@ def stumble(data: bytes, *_: object) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("examiner", "find"),
-    [
-        (crash, "ended the process twice (signal 11)"),
-        (hang, "it takes longer than 10 seconds"),
-        (slow, "it took 2."),
-        (hoard, "it takes more memory than is available"),
-        (stumble, "KeyError"),
-    ],
+    [(slow, "it took 2."), (hoard, "it takes more memory than"), (stumble, "KeyError")],
 )
-def test_failures_are_detected(examiner, find: str, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("tests.tools.fuzz.run.BOUNDS", Bounds(seconds=10, memory_bytes=1 << 30))
+def test_failures_are_detected(examiner, find: str, tmp_path: Path):
     tally = fuzz(seconds=600, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
     assert sorted(number for number, _ in tally.failures) == [0, 1]
     assert all(find in what for _, what in tally.failures)

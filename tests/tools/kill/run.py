@@ -34,52 +34,48 @@ SEEDS = Path(__file__).parents[2] / "seeds"
 OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"}
 
 
+def contents(folder: Path) -> dict[str, Any]:
+    """Return the finished files of a folder by path, without the seconds recorded in them."""
+    return {
+        name: re.sub(rb'"seconds": [\d.]+', b"", held) if isinstance(held, bytes) else held
+        for name, held in outcome(folder).items()
+        if not name.endswith(".part")
+    }
+
+
+def check_files(place: Path, whole: dict[str, Any]) -> int:
+    """Check that the files of a killed command equal those of the undisturbed run; return its progress, 0."""
+    left = contents(place / OUT)
+    damaged = [path for path, held in left.items() if path in whole and held != whole[path]]
+    assert not damaged, f"damaged: {damaged}"
+    return 0
+
+
+def check_run(place: Path, _: dict[str, Any]) -> int:
+    """Load everything that a killed training left, whose files grow; return the step from which it resumes."""
+    run, found = place / OUT, [0]
+    for saved in (run / run_folder.CHECKPOINTS).glob("[0-9]*"):
+        fresh = toy_run(toy_config(place, place / "data", **CHANGES))
+        found.append(run_folder.restore(saved, fresh.model, fresh.optimiser).step)
+        assert found[-1] == int(saved.name)
+    if (run / "model" / "config.json").exists():
+        checkpoint.load(run / "model")
+    for name in TABLES:
+        if (run / f"{name}.csv").exists():
+            read_table(run / f"{name}.csv")
+    return max(found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """A command that writes into `out`."""
 
     words: tuple[str, ...]
-    material: Callable[[Path], None]  # writes its input into a folder
+    material: Callable[[Path], object]  # writes its input into a folder
     operations: int  # it is killed before one of its first file operations
     seconds: float  # or within this time
     resumes: bool = True  # otherwise a second run would write new files
-
-    def contents(self, folder: Path) -> dict[str, Any]:
-        """Return the finished files of a folder by path, without the seconds recorded in them."""
-        files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")
-        return {
-            str(path.relative_to(folder)): re.sub(rb'"seconds": [\d.]+', b"", path.read_bytes())
-            for path in files
-        }
-
-    def check_whole(self, place: Path, whole: dict[str, Any]) -> int:
-        """Check that the files equal those of the undisturbed run; return the progress."""
-        left = self.contents(place / OUT)
-        damaged = [path for path, held in left.items() if path in whole and held != whole[path]]
-        assert not damaged, f"damaged: {damaged}"
-        return 0
-
-
-class Training(Command):
-    """A run that saves at nearly every step; its files grow."""
-
-    def contents(self, folder: Path) -> dict[str, Any]:
-        files = outcome(folder)
-        return {name: held for name, held in files.items() if not name.endswith(".part")}
-
-    def check_whole(self, place: Path, whole: dict[str, Any]) -> int:
-        """Load everything that a killed run left; return the step from which it resumes."""
-        run, found = place / OUT, [0]
-        for saved in (run / run_folder.CHECKPOINTS).glob("[0-9]*"):
-            fresh = toy_run(toy_config(place, place / "data", **CHANGES))
-            found.append(run_folder.restore(saved, fresh.model, fresh.optimiser).step)
-            assert found[-1] == int(saved.name)
-        if (run / "model" / "config.json").exists():
-            checkpoint.load(run / "model")
-        for name in TABLES:
-            if (run / f"{name}.csv").exists():
-                read_table(run / f"{name}.csv")
-        return max(found)
+    check: Callable[[Path, dict[str, Any]], int] = check_files
 
 
 CHANGES: dict[str, Any] = {
@@ -87,49 +83,30 @@ CHANGES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def toy_training(folder: Path) -> None:
-    """Write the configuration and the data of a run."""
-    toy_file(folder, prepared_set(folder / "data", "remi"), **CHANGES)
-
-
-def songs(folder: Path) -> None:
-    """Write songs to prepare."""
-    disk.midi_folder(folder / "songs", 6)
-
-
-def song(folder: Path) -> None:
-    """Write a song to continue."""
-    shutil.copy(SEEDS / "pop909_001.mid", folder / "song.mid")
-
-
-def grooves(folder: Path) -> None:
-    """Write grooves to evaluate."""
-    (folder / "grooves").mkdir()
-    for name in ("a", "b"):
-        shutil.copy(SEEDS / "groove.mid", folder / "grooves" / f"{name}.mid")
-
-
 COMMANDS = {
-    "train": Training(
-        words=("train", "toy.yaml", "--resume"), material=toy_training, operations=300, seconds=3.0
+    "train": Command(
+        words=("train", "toy.yaml", "--resume"), operations=300, seconds=3.0, check=check_run,
+        material=lambda folder: toy_file(folder, prepared_set(folder / "data", "remi"), **CHANGES),
     ),
     "data": Command(
-        words=("data", "midi", "songs", OUT, "--workers", "1", "--force"),
-        material=songs, operations=40, seconds=3.0,
+        words=("data", "midi", "songs", OUT, "--workers", "1", "--force"), operations=40, seconds=3.0,
+        material=lambda folder: disk.midi_folder(folder / "songs", 6),
     ),
     "evaluate": Command(
         words=(
-            "evaluate", "continuation", "untrained:tiny:groove", "--prompts", "grooves", "--tokens", "340",
-            "--samples", "2", "--workers", "1", "--device", "cpu", "-o", OUT,
+            "evaluate", "continuation", "untrained:tiny:groove", "--data", "data", "--prompt-bars", "2",
+            "--tokens", "340", "--samples", "2", "--workers", "1", "--device", "cpu", "-o", OUT,
         ),
-        material=grooves, operations=90, seconds=5.0,
+        material=lambda folder: prepared_set(folder / "data", "groove", tested=2),
+        operations=90, seconds=5.0,
     ),
     "continue": Command(
         words=(
             "continue", "song.mid", "--model", "untrained:tiny", "--bars", "2", "--variations", "2",
             "--score", "--seed", "7", "-o", OUT,
         ),
-        material=song, operations=40, seconds=4.0, resumes=False,
+        material=lambda folder: shutil.copy(SEEDS / "pop909_001.mid", folder / "song.mid"),
+        operations=40, seconds=4.0, resumes=False,
     ),
 }  # fmt: skip
 
@@ -175,10 +152,8 @@ def kill(command: Command, folder: Path, times: int, chance: random.Random) -> l
     for one in (alone, place):
         one.mkdir()
         command.material(one)
-    assert run(command, alone) == 0, (
-        f"the undisturbed run fails: {Path(f'{alone}.errors').read_text()}"
-    )
-    whole = command.contents(alone / OUT)
+    assert run(command, alone) == 0, f"it fails alone: {Path(f'{alone}.errors').read_text()}"
+    whole = contents(alone / OUT)
     for number in range(times):
         if number % 2:
             moment = {"operation": chance.randint(1, command.operations)}
@@ -186,7 +161,7 @@ def kill(command: Command, folder: Path, times: int, chance: random.Random) -> l
             moment = {"seconds": chance.uniform(0.01, command.seconds)}
         endings.append(run(command, place, **moment))
         assert endings[-1] in (0, -signal.SIGKILL), f"it ended with {endings[-1]}"
-        before, reached = reached, command.check_whole(place, whole)
+        before, reached = reached, command.check(place, whole)
         assert reached >= before, f"progress was lost by the kill at {moment}"
         if not command.resumes or endings[-1] == 0:
             finish(command, place, whole)
@@ -201,7 +176,7 @@ def finish(command: Command, place: Path, whole: dict[str, Any]) -> None:
         shutil.rmtree(place / OUT, ignore_errors=True)
     there = {path.name for path in place.iterdir()} | {OUT}
     assert run(command, place) == 0, f"it does not resume: {Path(f'{place}.errors').read_text()}"
-    left = command.contents(place / OUT)
+    left = contents(place / OUT)
     assert left.keys() == whole.keys(), left.keys() ^ whole.keys()
     differ = [path for path in whole if left[path] != whole[path]]
     assert not differ, f"{differ} differ from the undisturbed run"
@@ -219,9 +194,7 @@ def main() -> int:
             endings = kill(COMMANDS[name], Path(folder), given.times, chance)
         killed = endings.count(-signal.SIGKILL)
         done = len(endings) - killed
-        print(
-            f"{name}: killed {killed} times, finished first {done} times; all files complete and equal"
-        )
+        print(f"{name}: killed {killed} times, finished first {done} times; all files are equal")
     return 0
 
 

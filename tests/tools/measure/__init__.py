@@ -1,1 +1,1 @@
-"""Commands that measure the numbers in docs/data.md."""
+"""Commands that measure the numbers in docs/data.md and training/configs/README.md."""

@@ -1,1 +1,1 @@
-"""The page in a real browser: its picture, its speed, one visitor and many, honest and hostile."""
+"""The page in a real browser: its speed, one visitor and many, honest and hostile."""

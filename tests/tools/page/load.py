@@ -1,8 +1,12 @@
-"""Load test with many visitors on this machine: python -m tests.tools.page.load --users 20 --seconds 300.
+"""Load test with many visitors on this machine: python -m tests.tools.page.load --users 20 --seconds 300 --hostile 16.
 
 Each visitor opens an example as the page does, continues it, waits for the end, requests the sound file, and starts
 over. Prints waiting times, errors, and the memory of all server processes: means over five parts of the time, and the
 growth in the second half. --bars 1 makes many short requests, which shows growth per request soonest.
+
+With --hostile, the visitors are alone for a quarter of the time, and then together with hostile ones (hostile.py). The
+answers to these are printed too. The exit code is 1 if a visitor met an error, if the median time to the first note
+more than doubled, if the server has died, or if its log has a traceback.
 """
 
 import asyncio
@@ -11,9 +15,9 @@ import json
 import random
 import sys
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -21,9 +25,12 @@ import numpy as np
 import psutil
 
 from app.web.offered_models import EXAMPLES
-from tests.app.web.browser import serving
+from musicgen.common.processes import CONTEXT
+from tests.app.web.browser import Server, started
 from tests.tools.options import options
+from tests.tools.page.hostile import attack, visitor_from
 
+MOST_RATIO = 2.0  # of the waiting time under siege
 READINGS = 200  # of memory
 PARTS = 5  # of the time
 FIRST, WHOLE = "click to first note", "click to end"
@@ -34,16 +41,6 @@ WISH = {
     "sampling": {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 1},
 }
 Times = defaultdict[str, list[float]]
-
-
-@asynccontextmanager
-async def visitor_from(address: str, number: int) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client with its own loopback address, like another machine."""
-    local = f"127.0.{number // 250}.{2 + number % 250}" if sys.platform == "linux" else None
-    limits = httpx.Limits(max_connections=None)
-    transport = httpx.AsyncHTTPTransport(local_address=local, limits=limits)
-    async with httpx.AsyncClient(base_url=address, transport=transport, timeout=600) as client:
-        yield client
 
 
 class Visitor:
@@ -151,23 +148,49 @@ def grown(readings: list[tuple[float, float]]) -> str:
     return f"memory, MB, in each fifth of the time: {means}; {slope:+.1f} per minute in the second half"
 
 
-async def measure(address: str, given: Any) -> None:
-    """Run the visitors and print the measurements."""
-    times, errors, readings = defaultdict(list), [], []
+async def measure(server: Server, given: Any) -> int:
+    """Run the visitors and print the measurements; return the exit code."""
+    alone, besieged, met = Times(list), Times(list), Counter[str]()
+    errors: list[str] = []
+    readings: list[tuple[float, float]] = []
+
+    async def visitors(share: float, times: Times) -> None:
+        seconds = share * given.seconds
+        await visit(server.address, given.users, seconds, given.bars, times, errors)
+
     watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
-    await visit(address, given.users, given.seconds, given.bars, times, errors)
+    await visitors(0.25 if given.hostile else 1, alone)
+    if given.hostile:
+        # In a separate process, so that the hostile visitors do not slow down the honest ones here.
+        with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
+            attacked = pool.submit(attack, server.address, given.hostile, 0.75 * given.seconds)
+            await visitors(0.75, besieged)
+            met = await asyncio.wrap_future(attacked)
+        await asyncio.sleep(min(60, 0.1 * given.seconds))  # let the server clean up
     watching.cancel()
-    print(f"{given.users} users for {given.seconds:.0f} s: {len(times[WHOLE])} continuations")
-    print(HEAD, *(row(what, times[what]) for what in (OPENED, FIRST, WHOLE, SOUND)), sep="\n")
+    continuations = len(alone[WHOLE]) + len(besieged[WHOLE])
+    print(f"{given.users} users for {given.seconds:.0f} s: {continuations} continuations")
+    print(HEAD)
+    for what in (OPENED, FIRST, WHOLE, SOUND):
+        print(row(what, alone[what]))
+        if given.hostile:
+            print(row(f"{what}, under siege", besieged[what]))
     print(counted(errors), grown(readings), sep="\n")
+    for what, count in sorted(met.items()):
+        print(f"{count:>8} × {what}")
+    _, fault, trace = server.said().partition("Traceback")
+    print(f"the server's log has {'a traceback:' if fault else 'no traceback'}{trace[:3000]}")
+    waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, besieged)]
+    slower = given.hostile and not waits[1] <= MOST_RATIO * waits[0]
+    return int(bool(errors or fault or slower or server.process.poll() is not None))
 
 
-def main() -> None:
+def main() -> int:
     """Start a server and measure it."""
-    given = options(__doc__, users=20, seconds=60.0, bars=8, model="")
-    with serving(*(["--model", given.model] if given.model else [])) as address:
-        asyncio.run(measure(address, given))
+    given = options(__doc__, users=20, seconds=60.0, bars=8, hostile=0, model="")
+    with started(*(["--model", given.model] if given.model else [])) as server:
+        return asyncio.run(measure(server, given))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

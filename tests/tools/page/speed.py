@@ -1,19 +1,25 @@
-"""How fast the page is, in a real browser: python -m tests.tools.page.speed --visits 5.
+"""How fast the page is, in a real browser: python -m tests.tools.page.speed --visits 5 --clicks 10 --whole 3 --look 3.
 
-For first visits with an empty cache, prints the seconds from the address to a page that shows a piece, the bytes
-fetched until then and by the soundfont afterwards, the seconds from play to the first sound, and the frames per second
-while a piece of 5,000 notes scrolls and while it plays.
+For first visits with an empty cache, prints the seconds from the address to a page that shows a piece, the seconds from
+play to the first sound, and the frames per second while a piece of 5,000 notes scrolls and while it plays.
+
+Then a user clicks Continue with the default settings, on one example after another, and stops at the first note; the
+first clicks run to the end. With --look 3, each piece is on the page for three seconds before the click, while the
+server reads it in advance. Prints the seconds to the first new note painted, and of the complete runs the speed as a
+multiple of real time.
 """
 
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.app.web.browser import OPTIONS, chromium, serving
+from app.web.offered_models import EXAMPLES
+from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
+from tests.app.web.hands import open_example
 from tests.tools.options import options
+from tokenization.analysis.beats import tempo_map
+from tokenization.midi.reading import read_midi
 
 SHOWN = "() => document.querySelector('.mg-stage .mg-facts')?.textContent.includes('bars')"
-BYTES = """() => performance.getEntriesByType("resource")
-  .map(({ name, encodedBodySize: size, responseEnd }) => [name, size, responseEnd])"""
 # From the click to the first samples that are not silent.
 SOUND = """async () => {
   const { player } = musicgen;
@@ -57,48 +63,78 @@ FRAMES = """async (playing) => {
   player.pause();
   return times.slice(1).map((time, i) => time - times[i]);
 }"""
+# The seconds to the first note and to the end. A frame has been painted when the next begins, so times are taken there.
+WATCH = """(whole) => new Promise((done) => {
+  const before = new Set(document.querySelectorAll(".mg-take")), go = document.querySelector("#mg-go");
+  const begun = performance.now(), passed = () => (performance.now() - begun) / 1000;
+  let first = null, came = 0;
+  const look = () => {
+    if (came && first === null) {
+      first = passed();
+      if (!whole) go.click();
+    }
+    const cards = [...document.querySelectorAll(".mg-take")].filter((card) => !before.has(card));
+    came = Math.max(0, ...cards.map((card) => parseInt(card.querySelector(".mg-facts").textContent) || 0));
+    const over = cards.length && cards.every((card) => card.querySelector(".mg-further:not([hidden])"));
+    if (over && first !== null) done([first, passed()]);
+    else requestAnimationFrame(look);
+  };
+  go.click();
+  requestAnimationFrame(look);
+})"""
 
 
-def visited(browser: Browser, address: str) -> tuple[Page, float, str]:
-    """Open the page as a new visitor; return it, its load time in seconds, and what was fetched before and after."""
+def opened(browser: Browser, address: str) -> tuple[Page, float]:
+    """Open the page as a new visitor; return it and its load time in seconds."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(2 * WAIT)
     page.goto(address)
     page.wait_for_function(SHOWN)
-    ready = page.evaluate("performance.now()")
-    page.evaluate("musicgen.player.synth.ready")
-    found = page.evaluate(BYTES)
-    before = [size for _, size, end in found if end <= ready]
-    after = sum(size for _, size, end in found if end > ready)
-    fetched = f"{len(before)} requests, {sum(before) / 1e6:.2f} MB; after it {after / 1e6:.2f} MB"
-    return page, ready / 1000, fetched
+    return page, page.evaluate("performance.now()") / 1000
+
+
+def click(page: Page, *, whole: bool) -> tuple[float, float]:
+    """Click Continue; return the seconds to the first note, and the speed of a whole run as a multiple of real time."""
+    first, last = page.evaluate(WATCH, whole)
+    bars, prompt_bars = (
+        int(page.locator(f"#mg-{name} input[type=number]").input_value())
+        for name in ("bars", "prompt-bars")
+    )
+    score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
+    begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
+    return first, float(end - begin) / last
 
 
 def main() -> None:
     """Measure and print."""
-    given = options(__doc__, visits=5)
-    ready, sounds, scrolled, played = [], [], [], []
-    fetched = ""
+    given = options(__doc__, visits=5, clicks=10, whole=3, look=0.0)
+    ready, sounds, scrolled, played, clicks = [], [], [], [], []
     with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
-            page, seconds, fetched = visited(browser, address)
+            page, seconds = opened(browser, address)
             ready.append(seconds)
             sounds.append(page.evaluate(SOUND))
             scrolled += page.evaluate(FRAMES, False)
             played += page.evaluate(FRAMES, True)
             page.context.close()
+        page, _ = opened(browser, address)
+        for number in range(given.clicks):
+            open_example(page, [*EXAMPLES][number % len(EXAMPLES)])
+            page.wait_for_timeout(1000 * given.look)
+            clicks.append(click(page, whole=number < given.whole))
         browser.close()
-    print(f"{given.visits} first visits{'':<32}{'p50':>8}{'max':>9}")
+    print(f"{given.visits} first visits, {given.clicks} clicks{'':<21}{'p50':>8}{'max':>9}")
     for what, values in (
         ("from the address to a piece on the page, s", ready),
         ("from pressing play to the first sound, s", sounds),
-        ("a frame, 5,000 notes scrolled through, ms", scrolled),
-        ("a frame, 5,000 notes while they play, ms", played),
+        ("from the click to the first note, s", [first for first, _ in clicks]),
     ):
         print(f"{what:<44}{np.median(values):9.2f}{max(values):9.2f}")
+    speeds = ", ".join(f"{speed:.1f}" for _, speed in clicks[: given.whole])
+    print(f"new music as a multiple of real time: {speeds}")
     for what, times in (("scrolled", scrolled), ("playing", played)):
         print(f"frames per second, {what}: {1000 / np.mean(times):.0f}")
-    print(f"fetched until then: {fetched}")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_validation_is_the_same_for_every_run(pianos: Path):
 def test_set_without_validation_pieces_is_refused(tmp_path: Path):
     folder = prepared_set(tmp_path / "few", "remi", held_out=0)
     with pytest.raises(
-        ValueError, match="has 8 files for training and 0 for validation, but needs both"
+        ValueError, match="8 files for training and 0 for validation, but needs both"
     ):
         batches(folder)
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -9,12 +10,12 @@ import numpy as np
 import pytest
 
 import training.data.prepare
-from tests.training.data.deadly import encode_or_crash
+from tests.tokenization.test_prepared import META, row, write
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import contents
 from tokenization.language import language_from_spec
-from tokenization.prepared import Prepared
-from training.data.prepare import PrepareOptions, prepare
+from tokenization.prepared import META_FILE, Prepared
+from training.data.prepare import PreparedWriter, PrepareOptions, check_destination, prepare
 from training.data.sources import SOURCES
 
 HERE = PrepareOptions(workers=0, validation=0.3)
@@ -45,11 +46,11 @@ def test_every_source_gives_valid_tokens(name: str, make, tmp_path: Path):
     assert meta["skipped"] == []
     assert meta["source"]["name"] == name
     language = language_from_spec(meta["language"])
-    for row in range(len(prepared)):
-        ids = np.asarray(prepared.ids(row))
+    for number in range(len(prepared)):
+        ids = np.asarray(prepared.ids(number))
         assert language.validate(ids) is None
         assert (ids[0], ids[-1]) == (language.begin, language.end)
-        assert prepared.bars(row).tolist() == language.bars(ids).tolist()
+        assert prepared.bars(number).tolist() == language.bars(ids).tolist()
     assert sum(split["tokens"] for split in meta["counts"].values()) == len(prepared.tokens)
 
 
@@ -82,7 +83,7 @@ def test_bad_files_are_skipped_and_listed(tmp_path: Path):
 
 def test_file_that_crashes_its_reader_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = disk.midi_folder(tmp_path / "source", 3)
-    monkeypatch.setattr(training.data.prepare, "encode_piece", encode_or_crash)
+    monkeypatch.setattr(training.data.prepare, "encode_piece", disk.encode_or_crash)
     meta = prepare("midi", source, tmp_path / "set", PrepareOptions(workers=2, validation=0))
     assert meta["skipped"] == [
         {"name": "song0.mid", "reason": "it ended the process twice (signal 11)"}
@@ -175,3 +176,66 @@ def test_folder_of_the_wrong_kind_is_refused(name: str, make, message: str, tmp_
 def test_invalid_options_are_refused(options: dict):
     with pytest.raises(ValueError, match="; give 0"):
         PrepareOptions(**options)
+
+
+# A prepared set is written whole or not at all, and replaces another only on request.
+
+
+def test_set_is_replaced_only_on_request_and_remains_are_removed(tmp_path: Path):
+    before = contents(write(tmp_path / "set"))
+    with pytest.raises(ValueError, match=r"holds a prepared data set of 8 tokens; .* --force"):
+        write(tmp_path / "set", shift=1)
+    assert contents(tmp_path / "set") == before
+    write(tmp_path / ".set.old")  # left by a killed program, as is the next
+    (tmp_path / ".set.part").mkdir()
+    (tmp_path / ".set.part" / "tokens.bin").write_bytes(bytes(1000))
+    (tmp_path / ".set.part" / "junk").touch()
+    write(tmp_path / "set", shift=1, replace=True)
+    assert Prepared.open(tmp_path / "set").ids(0).tolist() == [2, 2, 3]
+    assert os.listdir(tmp_path) == ["set"]
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt(), FULL, None])
+def test_failure_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monkeypatch):
+    """It fails at the last moment, when the set is synced to disk, or at the first token, on a full disk."""
+
+    def fail(descriptor: int) -> None:
+        raise error
+
+    before = contents(write(tmp_path / "set"))
+    if error is None:
+        monkeypatch.setattr(training.data.prepare, "TOKENS_FILE", "/dev/full")
+    else:
+        monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(error or FULL)) as raised:
+        write(tmp_path / "set", replace=True)
+    if isinstance(raised.value, OSError):
+        assert "is full; free some space, or " in str(raised.value)
+        assert "nothing was changed" in str(raised.value)
+    assert contents(tmp_path / "set") == before
+    assert os.listdir(tmp_path) == ["set"]
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_other_folders_and_files_are_never_written_to(tmp_path: Path, replace: bool):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="is not empty and has no prepared data set"):
+        write(tmp_path, replace=replace)
+    with pytest.raises(ValueError, match=r"thesis\.tex is a file; choose a folder"):
+        write(tmp_path / "thesis.tex", replace=replace)
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+    (tmp_path / META_FILE).write_text('{"format": "another program\'s"}')
+    with pytest.raises(ValueError, match="has no prepared data set"):
+        check_destination(tmp_path, replace=True)
+
+
+def test_concurrent_writers_are_refused(tmp_path: Path):
+    with PreparedWriter(tmp_path / "set", replace=False) as writer:
+        writer.add("a", [row(1)], split="train")
+        with pytest.raises(ValueError, match=r"another program is writing .*set"):
+            write(tmp_path / "set")
+        writer.commit(META)
+    assert len(Prepared.open(tmp_path / "set")) == 1

@@ -20,9 +20,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(folder: Path, seed: int):
-    return groove_set.make_groove_set(
-        folder, None, seed=seed, workers=0, progress=lambda done, total: None
-    )
+    return groove_set.make_groove_set(folder, None, seed=seed, workers=0, progress=lambda *_: None)
 
 
 def full(*_: object, **__: object) -> None:

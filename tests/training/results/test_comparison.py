@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from musicgen import checkpoint
-from tests.names import on_disk
+from tests.training.makers import on_disk
 from training.comparison import draw_runs, ranked, run_results, write_comparison
 from training.run_folder import newest, read_state
 

@@ -52,12 +52,8 @@ def test_prune_keeps_the_newest_and_removes_remains(learned: Run, tmp_path: Path
 
 ROWS = [(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
 MEASURED = Measured(inside=2.0, beyond=None, sequences=3, rows=ROWS)
-SPEED = {
-    "learning_rate": 0.1,
-    "gradient_norm": 1.0,
-    "tokens_per_second": 5.0,
-    "processor_seconds": 1.0,
-}
+SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0}
+SPEED["processor_seconds"] = 1.0
 
 
 def tables(folder: Path, first: int, last: int) -> dict[str, str]:
@@ -122,16 +118,10 @@ def test_configuration_is_written_whole_and_only_on_request(config: RunConfig):
 
 def test_run_is_not_overwritten(config: RunConfig):
     begin(config)
-    with pytest.raises(
-        ValueError, match="already holds a run, with nothing saved yet; continue it"
-    ):
+    with pytest.raises(ValueError, match="holds a run, with nothing saved yet; continue it"):
         begin(config)
-    (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
-    with pytest.raises(
-        ValueError, match="already holds a run, at step 30; continue it with --resume"
-    ):
-        begin(config)
-    assert begin(config, resume=True) == []
+    [remark] = begin(config, resume=True)
+    assert "Nothing is saved" in remark
 
 
 def test_folders_without_a_run_are_left_alone(config: RunConfig, tmp_path: Path):
@@ -143,9 +133,7 @@ def test_folders_without_a_run_are_left_alone(config: RunConfig, tmp_path: Path)
     with pytest.raises(ValueError, match="is a file"):
         begin(replace(config, run=str(letter)))
     there = letter / "run"
-    with pytest.raises(
-        OSError, match=f"folder {there} cannot be made .*; choose another with --set run=…"
-    ):
+    with pytest.raises(OSError, match=f"{there} cannot be made .*; choose another with --set run"):
         begin(replace(config, run=str(there)))
     assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
 

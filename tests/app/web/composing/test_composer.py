@@ -40,9 +40,7 @@ def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
 
 
 @pytest.mark.parametrize("dies", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_process_that_dies_or_garbles_reports_fails_only_its_own_requests(
-    composer, dies: bool, monkeypatch
-):
+def test_a_process_that_dies_or_garbles_fails_only_its_requests(composer, dies: bool, monkeypatch):
     def misunderstood(_: EngineProcess) -> None:
         raise KeyError(99)
 

@@ -151,9 +151,7 @@ def test_the_gate_of_the_definition_equals_the_authors():
     ],
 )
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (300, 63), (0, BLOCK), (300, 150)])
-def test_values_and_gradients_equal_the_definition(
-    name, choice, batch, block, start, length, monkeypatch
-):
+def test_values_and_gradients_are_exact(name, choice, batch, block, start, length, monkeypatch):
     monkeypatch.setattr(sine, "_BLOCK", {"cpu": block})
     position, given = (
         build(name, **{"realisations": 6, **BOTH[name], **choice}).double(),

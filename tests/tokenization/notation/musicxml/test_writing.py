@@ -370,9 +370,7 @@ def test_another_library_reads_a_continuation():
 
 
 def test_rewritten_bars_keep_everything_except_notes_in_place():
-    data = written().replace(
-        b'<measure number="3">', b'<measure number="3"><print new-page="yes"/>'
-    )
+    data = written().replace(b'number="3">', b'number="3"><print new-page="yes"/>')
     piece = piece_in(data)
     first, stop = bar_lines(piece.score, piece.bars)[[2, 4]].tolist()
     onset = piece.score.notes.onset_ticks

@@ -1,6 +1,8 @@
-"""Tiny data sets in the format of each source."""
+"""Tiny data sets in the format of each source, and a reader that crashes. Worker processes import it without torch."""
 
+import os
 import pickle
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ from tests.tokenization.notation.scores import bars, compressed, note, rest, sco
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 from tokenization.whole_file import write_bytes
+from training.data.prepare import EncodedPiece, encode_piece
+from training.data.sources.source import Piece, Skipped
 
 TICKS = 480
 
@@ -190,3 +194,10 @@ def groove2groove(folder: Path, styles: int = 6) -> Path:
                     notes = Notes.concatenate([score.notes, count_in]).sorted()
                     put(folder / name, score.replace(notes=notes))
     return folder
+
+
+def encode_or_crash(source: str, language: str, piece: Piece) -> EncodedPiece | Skipped:
+    """Do what `encode_piece` does, but crash on the first song."""
+    if piece.name == "song0.mid":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return encode_piece(source, language, piece)

@@ -1,37 +1,20 @@
-"""Load test with honest and hostile visitors on this machine: python -m tests.tools.page.siege --minutes 30.
-
-Honest visitors use the page as in load.py, first alone, then together with hostile ones, whose requests are too large,
-wrong, incomplete or abandoned. Each visitor has its own loopback address. Prints the honest visitors' waiting times in
-both parts, the answers to the hostile ones, and the server's memory, threads and open files at the start and the end.
-The exit code is 1 if an honest visitor met an error, if the median time to the first note more than doubled, if the
-server has died, or if its log has a traceback.
-"""
+"""Hostile visitors of the load test, whose requests are too large, wrong, incomplete or abandoned."""
 
 import asyncio
 import secrets
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
-from typing import Any
+from contextlib import asynccontextmanager, suppress
 
 import httpx
-import numpy as np
-import psutil
 
 from app.web.offered_models import example
-from musicgen.common.processes import CONTEXT
-from tests.app.web.browser import Server, started
 from tests.tokenization.notation import scores
-from tests.tools.options import options
-from tests.tools.page import load
-from tests.tools.page.load import FIRST, visitor_from
 
 API = "/gradio_api"
 FILE = {"meta": {"_type": "gradio.FileData"}}
-MOST_RATIO = 2.0
 LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation allowed
 PAUSE_SECONDS = 0.05  # between the requests of a hostile visitor
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
@@ -39,6 +22,16 @@ HALVES = 200  # connections with an incomplete request
 
 
 Client = httpx.AsyncClient
+
+
+@asynccontextmanager
+async def visitor_from(address: str, number: int) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client with its own loopback address, like another machine."""
+    local = f"127.0.{number // 250}.{2 + number % 250}" if sys.platform == "linux" else None
+    limits = httpx.Limits(max_connections=None)
+    transport = httpx.AsyncHTTPTransport(local_address=local, limits=limits)
+    async with httpx.AsyncClient(base_url=address, transport=transport, timeout=600) as client:
+        yield client
 
 
 async def breaks_off(client: Client) -> httpx.Response:
@@ -55,9 +48,8 @@ async def breaks_off(client: Client) -> httpx.Response:
 
 async def wrong_values(client: Client) -> httpx.Response:
     """Send invalid values and read the answer."""
-    asked = await client.post(
-        f"{API}/call/read", json={"data": [{"path": "/etc/passwd", **FILE}, 7]}
-    )
+    wrong = {"data": [{"path": "/etc/passwd", **FILE}, 7]}
+    asked = await client.post(f"{API}/call/read", json=wrong)
     if asked.status_code != 200:
         return asked
     return await client.get(f"{API}/call/read/{asked.json()['event_id']}")
@@ -120,18 +112,6 @@ async def hold(address: str, late: float, met: Counter[str]) -> None:
     await asyncio.gather(*(one() for _ in range(HALVES)))
 
 
-def held_by(server: Server) -> str:
-    """Return the resources that the server uses."""
-    process = psutil.Process(server.process.pid)
-    processes, threads, files = [process, *process.children(recursive=True)], 0, 0
-    for one in processes:
-        with suppress(psutil.NoSuchProcess):
-            threads += one.num_threads()
-            files += one.num_fds()
-    memory, free = load.memory_bytes(processes) >> 20, psutil.virtual_memory().available >> 20
-    return f"{memory} MB, {len(processes)} processes, {threads} threads, {files} open files; {free} MB free"
-
-
 def attack(address: str, count: int, seconds: float) -> Counter:
     """Run the hostile visitors; return the answers they got."""
     met, late = Counter(), time.monotonic() + seconds
@@ -142,55 +122,3 @@ def attack(address: str, count: int, seconds: float) -> Counter:
 
     asyncio.run(all_of_them())
     return met
-
-
-async def besiege(server: Server, given: Any) -> int:
-    """Run both parts and print the measurements."""
-    alone, besieged, errors = defaultdict(list), defaultdict(list), []
-
-    def honest(seconds: float, times: dict, errors: list[str] = errors) -> Awaitable[None]:
-        return load.visit(server.address, given.honest, seconds, given.bars, times, errors)
-
-    await honest(20, defaultdict(list), [])  # warm up
-    print(f"at the start: {held_by(server)}", flush=True)
-    seconds = 60 * given.minutes
-    await honest(0.25 * seconds, alone)
-    # In a separate process, so that the hostile visitors do not slow down the honest ones here.
-    with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
-        attacked = pool.submit(attack, server.address, given.hostile, 0.75 * seconds)
-        await honest(0.75 * seconds, besieged)
-        met = await asyncio.wrap_future(attacked)
-    await asyncio.sleep(min(60, 0.1 * seconds))  # let the server clean up
-    print(f"at the end:   {held_by(server)}", load.HEAD, sep="\n")
-    for name in (load.OPENED, FIRST, load.WHOLE):
-        print(
-            load.row(f"{name}, alone", alone[name]),
-            load.row(f"{name}, under siege", besieged[name]),
-            sep="\n",
-        )
-    waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, besieged)]
-    ratio = waits[1] / waits[0]
-    print(
-        f"first note alone and under siege: {waits[0]:.2f} and {waits[1]:.2f} s, a ratio of {ratio:.2f}"
-    )
-    print("honest visitors met", load.counted(errors))
-    for what, count in sorted(met.items()):
-        print(f"{count:>8} × {what}")
-    faults = server.said().partition("Traceback")
-    print(
-        f"the server's log has {'a traceback: ' if faults[1] else 'no traceback'}{''.join(faults[1:])[:3000]}"
-    )
-    is_well = server.process.poll() is None and not errors and not faults[1]
-    return 0 if is_well and ratio <= MOST_RATIO else 1
-
-
-def main() -> int:
-    """Start a server and run the siege."""
-    hostile = 2 * len(HOSTILE)
-    given = options(__doc__, minutes=30.0, honest=2, hostile=hostile, bars=4, model="ensemble")
-    with started("--model", given.model) as server:
-        return asyncio.run(besiege(server, given))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
