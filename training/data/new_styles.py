@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from tokenization.analysis.chords import NONE, QUALITIES, in_steps
-from tokenization.ensemble.tokens import MOST_PARTS
+from tokenization.ensemble.tokens import INSTRUMENT_OF, MOST_PARTS, MOST_VOICES
 from tokenization.score import Meters, Notes, Score, Track
 
 # Probabilities of the parts of another piece, and of each change to a part.
@@ -93,7 +93,10 @@ def with_bands(score: Score, bands: list[Score], random: np.random.Generator) ->
     bar, tracks, parts = _bar_ticks(score, metre), list(score.tracks), [score.notes]
 
     def join(track: Track, notes: Notes) -> None:
-        if len(tracks) < MOST_PARTS and len(notes):
+        instrument = INSTRUMENT_OF[track.program]
+        voices = sum(INSTRUMENT_OF[one.program] == instrument for one in tracks)
+        # The chords are a part too.
+        if len(tracks) < MOST_PARTS - 1 and voices < MOST_VOICES and len(notes):
             parts.append(notes.replace(track=np.full(len(notes), len(tracks))))
             tracks.append(track)
 
