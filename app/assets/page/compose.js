@@ -4,7 +4,6 @@ import { interrupted, newId } from "../desk/state.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
-import { settingOf } from "./server.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
@@ -34,7 +33,7 @@ export class Composer {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
       { bars, variations, ends, chords, seed } = settings;
-    const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
+    const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[name]]);
     return {
       model,
       title: current?.title ?? "",

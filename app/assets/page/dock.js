@@ -1,28 +1,27 @@
 // The bar at the bottom: the message, the player, and the button that starts and stops the model.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, check, icon, make, menu, slider } from "../widgets/parts.js";
+import { action, check, icon, make, menu, onFields, slider } from "../widgets/parts.js";
 import { showPlay } from "../widgets/card.js";
 
 // The menu of loop, tempo and transposition.
 function playbackMenu(app) {
   const { desk, player } = app;
-  const loop = check("mg-loop", "Loop", (on) =>
-    app.loop(player.entry.id, on ? loopedBars(player.entry) : null),
-  );
-  const inPercent = { step: 5, inWords: (to) => `${to} %` },
+  const loop = check("loop", "Loop"),
+    inPercent = { step: 0.05, inWords: (to) => `${Math.round(to * 100)} %` },
     signed = { inWords: (to) => (to > 0 ? `+${to}` : `${to}`) },
-    setTempo = (to) => desk.set({ tempo: to / 100 }),
-    setTranspose = (to) => desk.set({ transpose: to }),
-    tempo = slider("mg-tempo", "Tempo", 50, 200, setTempo, inPercent),
-    tune = slider("mg-transpose", "Transpose", -12, 12, setTranspose, signed);
-  const box = menu("Playback", [loop, tempo, tune], "mg-playback");
+    tempo = slider("tempo", "Tempo", 0.5, 2, inPercent),
+    transpose = slider("transpose", "Transpose", -12, 12, signed),
+    box = menu("Playback", [loop, tempo, transpose], "mg-playback");
+  onFields(box, (name, value) => {
+    if (name !== "loop") return desk.set({ [name]: value });
+    return app.loop(player.entry.id, value ? loopedBars(player.entry) : null);
+  });
   function show() {
-    const { settings } = desk;
     loop.show(Boolean(player.loop));
-    loop.firstChild.disabled = !player.entry?.piece.notes.length;
-    tempo.show(Math.round(settings.tempo * 100));
-    tune.show(settings.transpose);
+    loop.input.disabled = !player.entry?.piece.notes.length;
+    tempo.show(desk.settings.tempo);
+    transpose.show(desk.settings.transpose);
     box.hidden = !player.direct; // a file from the server plays as it is
   }
   return Object.assign(box, { show });

@@ -8,7 +8,7 @@ import { dockPart } from "./dock.js";
 import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
-import { Server, settingOf } from "./server.js";
+import { Server } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
@@ -21,7 +21,7 @@ const UNSAVED = "The browser is out of storage for this project; save it as a fi
 async function appOf(facts, store) {
   const desk = await store.open(),
     server = new Server();
-  const drawn = facts.sampling.map(({ name, value }) => [settingOf(name), value]);
+  const drawn = facts.sampling.map(({ name, value }) => [name, value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
   const player = new Player(new URL(facts.assets, document.baseURI).href, {
     soundOf: (entry) => server.made(entry, "sound"),

@@ -1,7 +1,7 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
 import { silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
-import { able, action, fold, make, options, rename } from "./parts.js";
+import { able, action, fold, make, onFields, options, rename } from "./parts.js";
 
 // The names of the General MIDI programs, from 0.
 const NAMES = `Piano|Bright piano|Electric grand|Honky-tonk|Electric piano 1|Electric piano 2|Harpsichord|Clavinet|Celesta|Glockenspiel|Music box|Vibraphone|Marimba|Xylophone|Tubular bells|Dulcimer|
@@ -52,20 +52,13 @@ function trackLine(app, track, index) {
   const name = make("span", "mg-track-name", track.name);
   const mute = toggle("mute", "M", "Mute"),
     solo = toggle("solo", "S", "Solo");
-  const ariaLabel = `Volume of ${track.name}`,
-    volume = make("input", "mg-volume", "", {
-      type: "range",
-      min: 0,
-      max: 127,
-      step: 1,
-      ariaLabel,
-    });
-  volume.addEventListener("input", () => change({ volume: Number(volume.value) }));
-  const kind = instrumentChoice(track);
-  kind.addEventListener("change", () => change({ program: Number(kind.value) }));
+  const bounds = { type: "range", name: "volume", min: 0, max: 127 },
+    volume = make("input", "mg-volume", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
+    kind = instrumentChoice(track);
   const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
   const write = action("Write a new part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
+  onFields(line, (name, value) => change({ [name]: Number(value) }));
   name.style.borderColor = `var(--mg-given-${index % 3})`;
   line.show = () => {
     const mix = mixOn(),
@@ -88,6 +81,7 @@ function trackLine(app, track, index) {
 
 function instrumentChoice(track) {
   const names = track.drum ? ["Drum kit"] : INSTRUMENTS,
-    more = { ariaLabel: `Instrument of ${track.name}`, disabled: track.drum };
+    ariaLabel = `Instrument of ${track.name}`,
+    more = { name: "program", ariaLabel, disabled: track.drum };
   return make("select", "mg-select", options([...names.entries()]), more);
 }

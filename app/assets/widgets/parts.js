@@ -49,65 +49,74 @@ export function passFocus(box, to) {
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-// A slider with a number field, or with words for the number if `inWords` is given.
-export function slider(id, label, min, max, act, { step = 1, inWords = null, info = "" } = {}) {
-  const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
-  const bounds = { min, max, step },
-    ariaLabel = `${label}, as a number`;
-  const range = make("input", "", "", { type: "range", id: `${id}-range`, ...bounds }),
-    number = make("input", "mg-number", "", { type: "number", ariaLabel, ...bounds });
-  const words = make("output", "mg-said");
-  const show = (to, typed = document.activeElement === number) => {
-    range.value = to;
-    if (!typed) number.value = to; // do not overwrite what is being typed
-    if (inWords) range.ariaValueText = words.textContent = inWords(Number(to));
+// Call `act` with the name and the value of each field in a box that the user changes.
+export function onFields(box, act) {
+  const changed = ({ type, target }) => {
+    const { name, value, checked } = target;
+    if (!name || (type === "input") !== (target.type === "range")) return; // only sliders tell each step
+    act(name, target.type === "checkbox" ? checked : target.type === "range" ? +value : value);
   };
-  const change = (from) => {
-    const { value } = from;
-    if (value !== "") range.value = value; // clamped to the bounds and steps
-    show(range.value, false);
-    if (value !== "") act(Number(range.value));
-  };
-  range.addEventListener("input", () => change(range));
-  number.addEventListener("change", () => change(number));
-  const head = make("div", "mg-field-head", [name, inWords ? words : number]);
-  const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
-  return Object.assign(box, {
-    show: (to) => show(to),
-    bounds: (low, high) => {
-      for (const one of [range, number]) Object.assign(one, { min: low, max: high });
-    },
-  });
+  for (const type of ["input", "change"]) box.addEventListener(type, changed);
+  return box;
 }
 
-// An input with its label above.
-export const field = (id, label, input) =>
-  make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
+// A slider with a number field, or with words for the number if `inWords` is given. Fields are named, and `show` their value.
+export function slider(name, label, min, max, { step = 1, inWords = null, info = "" } = {}) {
+  const bounds = { type: "range", min, max, step },
+    range = make("input", "", "", { ...bounds, name, id: `mg-${name}-range` }),
+    more = { ...bounds, type: "number", ariaLabel: `${label}, as a number` },
+    number = make("input", "mg-number", "", more),
+    words = make("output", "mg-said");
+  const show = (value) => {
+    range.value = value;
+    if (document.activeElement !== number) number.value = value; // do not overwrite what is being typed
+    if (inWords) range.ariaValueText = words.textContent = inWords(value);
+  };
+  number.addEventListener("change", () => {
+    if (number.value !== "") range.value = number.value; // clamped to the bounds and steps
+    number.value = range.value;
+    range.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  const title = make("label", "mg-label", label, { htmlFor: range.id }),
+    head = make("div", "mg-field-head", [title, inWords ? words : number]),
+    within = [head, range, make("span", "mg-info", info)];
+  const most = (to) => (range.max = number.max = to);
+  return Object.assign(make("div", "mg-field", within, { id: `mg-${name}` }), { show, most });
+}
 
-// A field for text or a number, which does not overwrite what is being typed.
-export function typed(id, label, more, act) {
-  const input = make("input", "mg-text", "", { id: `${id}-input`, ...more });
-  input.addEventListener("change", () => act(input.value));
-  const show = (value) => document.activeElement !== input && (input.value = value);
-  return Object.assign(field(id, label, input), { show });
+// An input or a select with its label above; what is being typed is not overwritten.
+export function field(id, label, tag = "input", more = {}) {
+  const input = make(tag, tag === "input" ? "mg-text" : "mg-select", "", {
+      id: `mg-${id}-input`,
+      name: id,
+      ...more,
+    }),
+    title = make("label", "mg-label", label, { htmlFor: input.id });
+  const show = (value) =>
+    (tag === "input" && document.activeElement === input) || (input.value = value);
+  return Object.assign(make("div", "mg-field", [title, input], { id: `mg-${id}` }), {
+    input,
+    show,
+  });
 }
 
 // The options of a select, from pairs [value, text].
 export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
 
-export function choice(id, label, pairs, act) {
-  const select = make("select", "mg-select", options(pairs), { id: `${id}-select` });
-  const fill = (others) => select.replaceChildren(...options(others));
-  select.addEventListener("change", () => act(select.value));
-  const show = (value) => (select.value = value);
-  return Object.assign(field(id, label, select), { select, fill, show });
+export function choice(id, label, pairs, more = {}) {
+  const made = field(id, label, "select", more),
+    fill = (others) => made.input.replaceChildren(...options(others));
+  fill(pairs);
+  return Object.assign(made, { fill });
 }
 
-export function check(id, label, act) {
-  const input = make("input", "", "", { type: "checkbox" });
-  input.addEventListener("change", () => act(input.checked));
-  const show = (on) => (input.checked = on);
-  return Object.assign(make("label", "mg-check", [input, label], { id }), { show });
+export function check(id, label, more = {}) {
+  const input = make("input", "", "", { type: "checkbox", name: id, ...more }),
+    show = (on) => (input.checked = on);
+  return Object.assign(make("label", "mg-check", [input, label], { id: `mg-${id}` }), {
+    input,
+    show,
+  });
 }
 
 // A popover: closes on Escape, on a click elsewhere or on an item, and when it loses the focus.

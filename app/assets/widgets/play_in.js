@@ -2,7 +2,7 @@
 import { barCount, lastPitched } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { Trade } from "../sound/trade.js";
-import { action, choice, fold, make } from "./parts.js";
+import { action, choice, fold, make, onFields } from "./parts.js";
 
 const KEYS = "A W S E D F T G Y H U J K play notes from C up; Z and X shift down and up an octave.";
 
@@ -24,6 +24,7 @@ export function playIn(app) {
   const record = action("● Record", () => (recorder.on ? finish() : begin()));
   const trade = tradeButtons(app, recorder);
   const row = make("div", "mg-row", [part, midi, keys, record, trade.pair]);
+  onFields(row, (name, value) => name === "part" && (recorder.track = Number(value)));
 
   let onto = null; // the id of the piece that is recorded to
   function begin() {
@@ -57,7 +58,7 @@ export function playIn(app) {
 
 // The choice of the part to record to; it does not change during a recording.
 function partChoice(recorder) {
-  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  const part = choice("part", "Part", []);
   let named = "";
   function offer(tracks) {
     const names = tracks.map((track) => track.name).join();
@@ -76,15 +77,15 @@ function partChoice(recorder) {
 function tradeButtons(app, recorder) {
   const trade = (app.trade = new Trade(app, recorder));
   const sizes = [2, 4, 8].map((number) => [number, `${number} bars`]),
-    bars = choice("mg-trade", "Bars to trade", sizes, () => {});
+    bars = choice("trade", "Bars to trade", sizes);
   bars.show(4);
-  const turn = () => (trade.on ? trade.stop() : trade.start(Number(bars.select.value))),
+  const turn = () => (trade.on ? trade.stop() : trade.start(Number(bars.input.value))),
     swap = action("Trade bars", turn);
   function show() {
     swap.textContent = trade.on ? "■ Stop trading" : "Trade bars";
     swap.ariaPressed = trade.on;
     swap.disabled = recorder.on && !trade.on;
-    bars.select.disabled = trade.on;
+    bars.input.disabled = trade.on;
   }
   return { pair: make("span", "mg-pair", [bars, swap]), show };
 }

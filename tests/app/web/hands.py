@@ -73,7 +73,7 @@ def begin(page: Page, name: str) -> None:
     page.locator(f"[data-example={name}]").click()
 
 
-def playback(page: Page, name: str, number: int) -> None:
+def playback(page: Page, name: str, number: float) -> None:
     """Set tempo or transposition."""
     page.locator(".mg-playback > button").click()
     page.locator(f"#mg-{name} input").fill(str(number))

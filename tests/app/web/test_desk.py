@@ -40,7 +40,7 @@ def test_reload(page: Page):
     go_on(page, bars=2, variations=2)
     await_end(page)
     page.locator(".mg-take .mg-star").first.click()
-    playback(page, "tempo", 140)
+    playback(page, "tempo", 1.4)
     page.get_by_role("button", name="Undo").click()
     before = desk(page)
     saved(page)

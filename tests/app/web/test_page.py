@@ -31,7 +31,7 @@ from tokenization.formats import read_file
 from tokenization.midi.reading import read_midi
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-PROMPT = "#mg-prompt-bars input[type=number]"
+PROMPT = "#mg-chosen input[type=number]"
 FACTS = ".mg-stage .mg-facts"
 ALARM = "#mg-dock [role=alert]"
 BAR = 96  # ticks
@@ -55,7 +55,7 @@ def test_open(page: Page):
     expect(page.locator(PROMPT)).to_have_value("16")
     begin(page, "nothing")
     expect(page.locator("#mg-go")).to_have_text("Generate")
-    expect(page.locator("#mg-prompt-bars")).to_be_hidden()
+    expect(page.locator("#mg-chosen")).to_be_hidden()
 
 
 def test_begin(page: Page):

@@ -52,7 +52,7 @@ def click(page: Page, *, whole: bool) -> Click:
     """Click Continue and wait for the end, or stop at the first note."""
     found = page.evaluate(WATCH, whole)
     bars = int(page.locator("#mg-bars input[type=number]").input_value())
-    prompt_bars = int(page.locator("#mg-prompt-bars input[type=number]").input_value())
+    prompt_bars = int(page.locator("#mg-chosen input[type=number]").input_value())
     score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
     begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
     music, first = float(end - begin), found["first"] / 1000

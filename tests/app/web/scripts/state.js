@@ -38,7 +38,7 @@ export const tests = {
     equal(desk.redo(), null);
   },
   "the defaults of sampling are the server's"() {
-    equal(["temperature", "topP", "topK", "minP", "recall"].filter((name) => name in new Desk().settings), []);
+    equal(["temperature", "top_p", "top_k", "min_p", "recall"].filter((name) => name in new Desk().settings), []);
   },
   "dragging the end of the prompt is one step"() {
     const { desk } = worked(), steps = desk.past.length;
