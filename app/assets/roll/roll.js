@@ -1,11 +1,11 @@
-// The piano roll: a piece with a cursor, zoom and scrolling, selectable bars and the draggable end of the prompt. The canvas
+// The piano roll: a piece with a cursor, zoom and scrolling, selectable bars and a draggable end of the prompt. The canvas
 // is as wide as the view, and paint.js repaints it on scrolling.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { Axis, MOST } from "./axis.js";
-import { GUTTER, paint, placeLanes, topOf } from "./paint.js";
+import { FLAG, GUTTER, paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
-import { dragPrompt, dragRange } from "./range.js";
+import { listenForDrags } from "./range.js";
 import { lanesOf } from "./scale.js";
 
 export class Roll {
@@ -15,10 +15,9 @@ export class Roll {
     this.view = document.createElement("div");
     this.view.className = "mg-roll";
     this.view.innerHTML =
-      '<div class="mg-wide"><canvas></canvas><div class="mg-range" hidden></div><div class="mg-cursor" hidden></div>' +
-      '<div class="mg-end" aria-hidden="true" hidden><span></span></div></div>';
+      '<div class="mg-wide"><canvas></canvas><div class="mg-cursor" hidden></div></div>';
     this.wide = this.view.firstChild;
-    [this.canvas, this.band, this.cursor, this.line] = this.wide.children;
+    [this.canvas, this.cursor] = this.wide.children;
     this.canvas.tabIndex = 0;
     this.canvas.role = "application";
     this.canvas.ariaRoleDescription = "piano roll";
@@ -38,8 +37,7 @@ export class Roll {
     this.scheme.addEventListener("change", this.recolour);
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    dragRange(this);
-    if (prompt) dragPrompt(this);
+    listenForDrags(this);
   }
 
   close() {
@@ -84,7 +82,6 @@ export class Roll {
 
   choose(bars) {
     this.bars = bars;
-    this.placeEnd();
     this.draw();
   }
 
@@ -131,16 +128,24 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // The part of the roll under a pointer: ruler with chords, plan, or a pitch of a lane.
+  // The part of the roll under a pointer: end of the prompt, ruler with chords, plan, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
-    if (y < topOf(this)) return { part: "ruler" };
     const foot = this.view.clientHeight - laneOf(this);
     if (y > foot) return { part: "plan" };
+    if (this.isPrompt && this.bars && this.isNearEnd(event, y)) return { part: "end" };
+    if (y < topOf(this)) return { part: "ruler" };
     this.laid = placeLanes(this.lanes, topOf(this), foot);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
     return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
+  }
+
+  // Whether a pointer is near enough to the end of the prompt to drag it: on its flag or, by touch with less accuracy, its line.
+  isNearEnd(event, y) {
+    const end = this.x(this.piece.lines[Math.min(this.bars, barCount(this.piece))]),
+      reach = y < FLAG ? 90 : event.pointerType === "mouse" ? 8 : 22;
+    return Math.abs(this.x(this.tickAt(event)) - end) <= reach;
   }
 
   // The pitch of a lane at the height of a pointer, clamped to the lane.
@@ -190,40 +195,14 @@ export class Roll {
     canvas.style.width = `${view.clientWidth}px`;
     canvas.style.height = `${view.clientHeight}px`;
     if (Math.abs(view.scrollLeft - this.axis.left) > 1) view.scrollLeft = this.axis.left;
-    this.placeEnd();
-    this.placeRange();
     this.placeCursor();
     this.draw();
   }
 
-  placeEnd() {
-    const { piece, line: end } = this;
-    end.hidden = !this.isPrompt || !this.bars || !piece;
-    end.style.bottom = `${laneOf(this)}px`; // above the plan, which is edited by drags
-    if (end.hidden) return;
-    const bars = Math.min(this.bars, barCount(piece)),
-      sign = end.firstChild,
-      x = this.x(piece.lines[bars]);
-    sign.textContent = `after bar ${bars}`;
-    const last = x + sign.offsetWidth > this.wide.clientWidth;
-    end.style.transform = `translateX(${x}px)`;
-    end.classList.toggle("mg-last", last);
-  }
-
   select(range) {
     this.range = this.isBlank ? null : range;
-    this.placeRange();
+    this.draw();
     this.acts.range?.(this.range);
-  }
-
-  placeRange() {
-    const { band, range, piece } = this;
-    band.hidden = !range || !piece;
-    if (band.hidden) return;
-    const from = this.x(piece.lines[range.first]),
-      to = this.x(piece.lines[Math.min(range.stop, barCount(piece))]);
-    band.style.transform = `translateX(${from}px)`;
-    band.style.width = `${to - from}px`;
   }
 
   key(event) {
