@@ -2,6 +2,7 @@
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
 import { action, check, icon, make, menu, onFields, slider } from "../widgets/parts.js";
+import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
 
 // The menu of loop, tempo and transposition.
@@ -22,7 +23,7 @@ function playbackMenu(app) {
     loop.input.disabled = !player.entry?.piece.notes.length;
     tempo.show(desk.settings.tempo);
     transpose.show(desk.settings.transpose);
-    box.hidden = !player.direct; // a file from the server plays as it is
+    box.hidden = !canSound(); // a file from the server plays as it is
   }
   return Object.assign(box, { show });
 }
@@ -81,7 +82,7 @@ export function dockPart(app, settings) {
   const said = messages(app),
     playback = playbackMenu(app),
     go = goButton(app);
-  const within = [said, play, start, time, title, playback, settings, go],
+  const within = [said, play, start, time, title, player.audio, playback, settings, go],
     box = make("section", "mg-dock", within, { id: "mg-dock", ariaLabel: "Player" });
 
   function show() {
