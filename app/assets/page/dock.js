@@ -98,7 +98,8 @@ export function dockPart(app, settings) {
     if (!entry || entry.kind === "nothing") return;
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const texts = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
+    const times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick))),
+      texts = [times.join(" / "), `bar ${bar} of ${bars}`];
     for (const [part, one] of [clock, place].entries())
       if (one.textContent !== texts[part]) one.textContent = texts[part];
   }

@@ -66,12 +66,8 @@ function cursors(app, { stage, takes, dock }) {
       tick = entry ? player.tick : null,
       recorded = recorder.tick;
     if (recorded !== null && recorded > stage.roll.end) stage.show(); // a new bar has begun
-    const piece = { id: desk.open.current, roll: stage.roll, play: stage.play };
-    for (const { id, roll, play } of [piece, ...takes.cards()]) {
-      const isOwn = entry?.id === id;
-      roll.moveCursor(isOwn ? tick : null, player.playing);
-      if (isOwn) play.show();
-    }
+    for (const { id, roll } of [{ id: desk.open.current, roll: stage.roll }, ...takes.cards()])
+      roll.moveCursor(entry?.id === id ? tick : null, player.playing);
     if (recorded !== null) stage.roll.moveCursor(recorded, true);
     stage.score.follow(entry, tick);
     dock.move();

@@ -3,16 +3,7 @@ import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
-import {
-  action,
-  count,
-  filePicker,
-  fold,
-  make,
-  marked,
-  menu,
-  passFocus,
-} from "../widgets/parts.js";
+import { action, count, filePicker, fold, make, marked, menu } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
@@ -23,25 +14,24 @@ const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are 
 
 const isBlank = (entry) => entry?.kind === "nothing";
 
-// The notes on the import: changes above the roll, other remarks in a fold below it.
-function readingNotes(roll) {
-  const notices = make("ul", "mg-notices"),
-    list = make("ul"),
-    remarks = fold("", "mg-remarks", [list]);
+// The notes on the import, in a fold that is open if something was changed.
+function readingNotes() {
+  const list = make("ul"),
+    box = fold("", "mg-remarks", [list]);
   let noted = null;
   function show(entry) {
     if (noted === entry) return;
     noted = entry;
-    const { notices: changes = [], remarks: more = [] } = entry ?? {};
-    passFocus(notices, roll.canvas);
-    notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
-    notices.hidden = !changes.length;
-    remarks.hidden = !more.length;
-    const name = make("span", "mg-wordy", "Import notes: ");
-    remarks.firstChild.replaceChildren(name, count(more.length, "remark"));
-    list.replaceChildren(...more.map((text) => make("li", "", text)));
+    const { notices = [], remarks = [] } = entry ?? {};
+    list.replaceChildren(
+      ...notices.map(({ text }) => make("li", "mg-note", text)),
+      ...remarks.map((text) => make("li", "", text)),
+    );
+    box.hidden = !list.children.length;
+    box.open = notices.length > 0;
+    box.firstChild.textContent = `Import notes: ${list.children.length}`;
   }
-  return { notices, remarks, show };
+  return Object.assign(box, { show });
 }
 
 // The button that switches note editing; `changed` is called after each edit.
@@ -92,7 +82,7 @@ function stageParts(app, { roll }, show) {
   parts.pencil = pencilFor(app, roll, show);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), app.changed()));
   parts.plan = planView(app, roll);
-  parts.read = readingNotes(roll);
+  parts.read = readingNotes();
   parts.zoom = zoomButtons({
     scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
   });
@@ -126,8 +116,8 @@ export function stagePart(app, lanesNow) {
     head = make("div", "mg-head", [title, facts, hands]),
     actions = make("span", "mg-actions", [pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
-    folds = make("div", "mg-folds", [mix, played, read.remarks]);
-  const within = [head, read.notices, idea, roll.view, score.box, plan.row, bar, foot, folds],
+    folds = make("div", "mg-folds", [mix, played, read]);
+  const within = [head, idea, roll.view, score.box, plan.row, bar, foot, folds],
     box = make("section", "mg-card mg-stage", within, { ariaLabel: "Your piece" });
 
   function show() {
@@ -159,5 +149,5 @@ export function stagePart(app, lanesNow) {
     pencil.hidden = save.hidden = isBlank(entry);
     played.show();
   }
-  return Object.assign(box, { show, roll, score, play });
+  return Object.assign(box, { show, roll, score });
 }

@@ -62,7 +62,7 @@ function cardList(app) {
     list.cards = ids.map((id) => takeCard(app, id, list.axis));
     grid.append(...(ids.length ? list.cards.map((one) => one.card) : [rest]));
     const next = list.cards[Math.min(left, ids.length - 1)];
-    passFocus(grid, next?.play.firstChild ?? app.stageRoll);
+    passFocus(grid, next?.play ?? app.stageRoll);
     for (const one of before) (one.roll.close(), one.card.remove());
     if (ids.length) rest.remove();
   }

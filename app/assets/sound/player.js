@@ -63,8 +63,9 @@ export class Player extends Transport {
     return this.entry?.id === entry.id ? this.loop : null;
   }
 
-  get seconds() {
-    return this.entry ? this.clock.seconds(this.tick) / this.tempo : 0;
+  // The seconds from the start to a tick.
+  secondsTo(tick) {
+    return this.clock.seconds(tick) / this.tempo;
   }
 
   async play() {

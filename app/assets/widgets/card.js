@@ -1,7 +1,5 @@
 // The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save.
-import { Clock, clockTime } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
-import { endTick } from "../music/piece.js";
 import { Roll } from "../roll/roll.js";
 import { mark } from "./icons.js";
 import { action, icon, make, rename } from "./parts.js";
@@ -23,7 +21,7 @@ export function cardParts(app, entryOf, options) {
   const roll = new Roll({ ...options, acts });
   roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
   const bar = rangeBar(app, roll, entryOf),
-    play = playButton(app, entryOf),
+    play = action("", () => app.play(entryOf()), "mg-play"),
     star = starButton(desk, () => entryOf().id),
     menu = saveMenu(app, entryOf);
   function show(entry, shown) {
@@ -31,7 +29,7 @@ export function cardParts(app, entryOf, options) {
     roll.show(entry, shown);
     bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();
-    play.show();
+    showPlay(play, app, entryOf(), ["Play", "Pause"]);
   }
   const facts = make("span", "mg-facts");
   return { facts, star, roll, bar, play, menu, show };
@@ -45,30 +43,6 @@ export function showPlay(button, { player }, entry, [play, pause]) {
   if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
   button.dataset.sign = sign;
   rename(button, on ? pause : play);
-}
-
-// The play button with the time; only one piece plays at a time.
-function playButton(app, entryOf) {
-  const button = action("", () => app.play(entryOf()), "mg-play"),
-    time = make("span", "mg-time"),
-    box = make("div", "mg-player", [button, time]);
-  let length = 0,
-    of = null,
-    shown = "";
-  function show() {
-    const entry = entryOf(),
-      { player } = app,
-      own = entry && player.entry?.id === entry.id;
-    showPlay(button, app, entry, ["Play", "Pause"]);
-    if (entry && of !== entry.piece) {
-      of = entry.piece;
-      length = new Clock(of).seconds(endTick(of));
-    }
-    const tempo = app.desk.settings.tempo,
-      text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
-    if (text !== shown) time.textContent = shown = text;
-  }
-  return Object.assign(box, { show });
 }
 
 function starButton(desk, idOf) {
