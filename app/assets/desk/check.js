@@ -66,7 +66,17 @@ const isGoals = table((bar) => isCount(Number(bar)), table(isCurve, between(0, 1
 const isFile = optional((file) => typeof file === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
 const hasEntry = shape({
   ...each(isText, "id", "title", "kind", "state"),
-  ...each(optional(isText), "parent", "how", "run", "model", "example", "fileName", "act"),
+  ...each(
+    optional(isText),
+    "parent",
+    "origin",
+    "how",
+    "run",
+    "model",
+    "example",
+    "fileName",
+    "act",
+  ),
   ...each(optional(isCount), "number", "chosen"),
   ...each(optional(Number.isFinite), "now", "made"),
   ...each(isFile, "file", "kept"),

@@ -51,8 +51,8 @@ function barsOf(pair) {
 // A pair in random order: {A, B, bars}, each side with an excerpt that does not give it away.
 export function blind(pair, random = Math.random) {
   const bars = barsOf(pair);
-  const { parent } = pair[0].entry,
-    plain = { parent, kind: "file", title: "", state: "done" };
+  const { parent, origin } = pair[0].entry,
+    plain = { parent, origin, kind: "file", title: "", state: "done" };
   const sides = pair.map(({ entry, facts }) => {
     const piece = excerptFrom(entry.piece, bars);
     return { facts, entry: { ...plain, id: `blind ${newId()}`, piece } };

@@ -26,7 +26,6 @@ export class App {
     Object.assign(this, { facts, desk, server, player });
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
-    this.opening = 0;
     this.underWay = null; // the promise of what is being opened
     this.words = this.trouble = ""; // the message at the bottom of the page, or the error in its place
     this.changed = () => {}; // shows the new state
@@ -54,27 +53,26 @@ export class App {
 
   // Run an action that needs the server; a later one supersedes it.
   attempt(words, act) {
-    return (this.underWay = this.#attempt(words, act));
+    const work = this.#attempt(words, act, () => this.underWay === work);
+    return (this.underWay = work);
   }
 
-  async #attempt(words, act) {
-    const turn = ++this.opening;
+  async #attempt(words, act, isLatest) {
     this.say(words);
     try {
       const done = await act();
-      if (turn !== this.opening) return;
+      if (!isLatest()) return;
       this.say("");
       done();
     } catch (error) {
-      if (turn === this.opening) return (this.fail(error.message), false);
+      if (isLatest()) return (this.fail(error.message), false);
     } finally {
-      if (turn === this.opening) this.underWay = null;
+      if (isLatest()) this.underWay = null;
     }
   }
 
   // Ignore the result of whatever is still being opened.
   supersede() {
-    this.opening += 1;
     this.underWay = null;
     this.say("");
   }
@@ -87,15 +85,14 @@ export class App {
     const { name } = file;
     return this.attempt(`Reading ${name}…`, async () => {
       const bytes = await bytesOf(file);
-      const entry = { kind: "file", file: bytes, fileName: name };
-      return this.#open({ bytes, name }, () => entry, "opening a file");
+      const more = { kind: "file", file: bytes, fileName: name };
+      return this.#open({ bytes, name }, more, "opening a file");
     });
   }
 
   openExample(example) {
-    const named = { kind: "example", example, fileName: `${example}.mid` },
-      entry = ({ file }) => ({ ...named, file: bytesFrom(file) });
-    return this.attempt("", () => this.#open({ example }, entry, "opening an example"));
+    const more = { kind: "example", example, fileName: `${example}.mid` };
+    return this.attempt("", () => this.#open({ example }, more, "opening an example"));
   }
 
   openNothing() {
@@ -118,7 +115,7 @@ export class App {
   // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
   async #open(ask, more, label) {
     const opened = await this.server.open({ model: this.model.name, ...ask });
-    return () => this.opened(opened, more(opened), label);
+    return () => this.opened(opened, { file: bytesFrom(opened.file), ...more }, label);
   }
 
   blank(kind, title) {
@@ -155,7 +152,7 @@ export class App {
       lost = Boolean(entry.lost || entry.kept);
     const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
-    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
+    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, more, label));
   }
 
   // Load the piece on the stage into the player, unless something plays.
