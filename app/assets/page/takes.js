@@ -1,6 +1,6 @@
 // The takes, below each other on a shared time axis and pitch scale, also while they are being written.
 import { aroundNew, countIn } from "../music/piece.js";
-import { Axis } from "../roll/axis.js";
+import { Axis } from "../roll/roll.js";
 import { blindPart } from "../widgets/blind.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";

@@ -1,5 +1,5 @@
 // Blind comparisons: the pairs, the excerpts, and the stored choices.
-import { Choices, blind, pairsOf } from "../../../../app/assets/desk/listening.js";
+import { Choices, blind, pairsOf } from "../../../../app/assets/widgets/blind.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { barCount, rowsOf } from "../../../../app/assets/music/piece.js";
 import { equal, ok, piece } from "./check.js";
@@ -93,7 +93,7 @@ export const tests = {
   },
   "a choice is stored with its sides, and can be exported and deleted"() {
     const kept = store(),
-      choices = new Choices(() => kept),
+      choices = new Choices(kept),
       [pair] = pairsOf(desked({}, take(0)));
     choices.add(
       blind(pair, () => 0),

@@ -6,10 +6,9 @@ import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { asRead } from "../../../../app/assets/music/notation.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
-import { Axis } from "../../../../app/assets/roll/axis.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
-import { Roll } from "../../../../app/assets/roll/roll.js";
+import { Axis, Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 

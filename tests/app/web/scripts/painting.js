@@ -1,7 +1,6 @@
 // The painting of a piano roll: nothing covers anything else; and how the view follows playback.
-import { Axis } from "../../../../app/assets/roll/axis.js";
 import { GUTTER, paint } from "../../../../app/assets/roll/paint.js";
-import { Roll } from "../../../../app/assets/roll/roll.js";
+import { Axis, Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 
