@@ -72,13 +72,11 @@ function goButton(app) {
 
 export function dockPart(app, settings) {
   const { desk, player } = app;
-  const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
+  const play = action("", () => app.toggle(), "mg-icon mg-play", { id: "mg-dock-play" });
   const rewind = () => player.seek(player.loop?.[0] ?? 0);
   const start = icon("start", "Go to start", rewind, "mg-icon mg-start");
   const title = make("span", "mg-dock-title"),
-    clock = make("span", "mg-dock-clock"),
-    place = make("span"),
-    time = make("span", "mg-dock-time", [clock, place]);
+    time = make("span", "mg-dock-time");
   const said = messages(app),
     playback = playbackMenu(app),
     go = goButton(app);
@@ -94,14 +92,12 @@ export function dockPart(app, settings) {
   }
   function move() {
     const { entry } = player;
-    time.classList.toggle("mg-silent", !entry || entry.kind === "nothing");
-    if (!entry || entry.kind === "nothing") return;
+    if (!entry || entry.kind === "nothing") return void (time.textContent = "");
     const bars = barCount(entry.piece),
-      bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick))),
-      texts = [times.join(" / "), `bar ${bar} of ${bars}`];
-    for (const [part, one] of [clock, place].entries())
-      if (one.textContent !== texts[part]) one.textContent = texts[part];
+      bar = Math.min(bars, barAt(entry.piece, player.tick) + 1),
+      times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick))),
+      text = `${times.join(" / ")} · bar ${bar} of ${bars}`;
+    if (time.textContent !== text) time.textContent = text;
   }
   return Object.assign(box, { show, move });
 }

@@ -19,7 +19,7 @@ export function historyPart(app) {
     starIt.ariaPressed = desk.stars.has(id);
     const words = [make("span", "", title), make("span", "mg-facts", factsOf(entry).join(" · "))],
       more = { title, ariaCurrent: id === desk.open.current || null },
-      open = action(words, () => app.recall(id), "mg-history-open", more);
+      open = action(words, () => app.recall(id), "mg-item mg-history-open", more);
     return make("li", "mg-history-row", [starIt, open, bin]);
   }
 

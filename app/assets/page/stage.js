@@ -3,7 +3,7 @@ import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
-import { action, count, filePicker, fold, make, marked, menu } from "../widgets/parts.js";
+import { action, count, fold, make, marked, menu } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
@@ -50,6 +50,14 @@ function pencilFor(app, roll, changed) {
   };
   pencil.switch(false);
   return pencil;
+}
+
+// The button that opens a file of any kind, and its file input.
+function filePicker(app) {
+  const of = { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file", hidden: true },
+    picker = (app.picker = make("input", "", "", of));
+  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
+  return [picker, action("Open…", () => picker.click(), "mg-chip mg-open")];
 }
 
 // The menu of what can be opened besides files.
@@ -110,9 +118,7 @@ export function stagePart(app, lanesNow) {
     { hint, title, idea, mix, played, pencil, score, plan, read, zoom } = parts;
   roll.view.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
-  const picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
-    open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id }),
-    hands = make("span", "mg-hands", [star, newMenu(app), picker, open]),
+  const hands = make("span", "mg-hands", [star, newMenu(app), ...filePicker(app)]),
     head = make("div", "mg-head", [title, facts, hands]),
     actions = make("span", "mg-actions", [pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),

@@ -98,7 +98,7 @@ export class Choices {
 // The dialog. `acts`: play(side), choose(chosen), draw(), save(), forget().
 function dialogFor(acts) {
   const said = make("p", "mg-said", "", { role: "status" }),
-    plays = SIDES.map((side) => action("", () => acts.play(side), "mg-chip mg-side")),
+    plays = SIDES.map((side) => action("", () => acts.play(side), "mg-chip")),
     verdicts = Object.entries(CHOICES).map(([chosen, text]) =>
       action(text, () => acts.choose(chosen)),
     );

@@ -30,7 +30,7 @@ export function cardParts(app, entryOf, options) {
   const roll = new Roll({ ...options, acts });
   roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
   const bar = rangeBar(app, roll, entryOf),
-    play = action("", () => app.play(entryOf()), "mg-play"),
+    play = action("", () => app.play(entryOf()), "mg-icon mg-play"),
     star = starButton(desk, () => entryOf().id),
     menu = saveMenu(app, entryOf);
   function show(entry, shown) {

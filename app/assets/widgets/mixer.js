@@ -33,7 +33,8 @@ export function mixer(app) {
       list.replaceChildren(...tracks.map((track, index) => trackLine(app, track, index)));
     }
     for (const line of list.children) line.show();
-    silent.textContent = silentOf(entry.piece, desk.mixOf(entry));
+    const words = silentOf(entry.piece, desk.mixOf(entry));
+    silent.textContent = words && ` · ${words}`;
   }
   return Object.assign(box, { show });
 }
@@ -53,7 +54,7 @@ function trackLine(app, track, index) {
   const mute = toggle("mute", "M", "Mute"),
     solo = toggle("solo", "S", "Solo");
   const bounds = { type: "range", name: "volume", min: 0, max: 127 },
-    volume = make("input", "mg-volume", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
+    volume = make("input", "", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
     kind = instrumentChoice(track);
   const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
   const write = action("Write a new part", begin, "mg-chip mg-write");
@@ -83,5 +84,5 @@ function instrumentChoice(track) {
   const names = track.drum ? ["Drum kit"] : INSTRUMENTS,
     ariaLabel = `Instrument of ${track.name}`,
     more = { name: "program", ariaLabel, disabled: track.drum };
-  return make("select", "mg-select", options([...names.entries()]), more);
+  return make("select", "", options([...names.entries()]), more);
 }

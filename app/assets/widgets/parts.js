@@ -22,7 +22,8 @@ const PATHS = {
 };
 
 export const mark = (name) =>
-  `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${PATHS[name]}"/></svg>`;
+  '<svg width="17" height="17" viewBox="0 0 24 24" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.7"' +
+  ` stroke-linecap="round" stroke-linejoin="round"><path d="${PATHS[name]}"/></svg>`;
 
 // Make an element; `within` is its text or its children.
 export function make(tag, className = "", within = "", more = {}) {
@@ -109,7 +110,7 @@ export function slider(name, label, min, max, { step = 1, inWords = null, info =
 
 // An input or a select with its label above; what is being typed is not overwritten.
 export function field(id, label, tag = "input", more = {}) {
-  const input = make(tag, tag === "input" ? "mg-text" : "mg-select", "", {
+  const input = make(tag, "", "", {
       id: `mg-${id}-input`,
       name: id,
       ...more,
@@ -152,13 +153,6 @@ export function menu(name, items = [], className = "mg-menu") {
     if (to && !box.contains(to)) list.hidePopover();
   });
   return Object.assign(box, { list });
-}
-
-// A hidden file input that opens a file.
-export function filePicker(app, accept, more) {
-  const picker = make("input", "mg-file", "", { type: "file", accept, ...more });
-  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
-  return picker;
 }
 
 // Save bytes or text as a file.

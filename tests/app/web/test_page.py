@@ -261,7 +261,7 @@ def test_save(page: Page):
 # All controls with their size; a checkbox counts with its label.
 TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, label:has(input), [role=slider]")]
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.closest("#mg-desk, .mg-dock"))
-  .filter((one) => !one.matches("label input, .mg-file, .mg-menu-list *"))
+  .filter((one) => !one.matches("label input, .mg-menu-list *"))
   .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
   .map(({ name, box }) => ({ name, least: Math.min(box.width, box.height) }))"""
 FINGER = 44  # pixels

@@ -117,8 +117,8 @@ def test_a_recording_goes_to_the_piece_it_was_started_on(page: Page):
 
 # The name of the focused element.
 FOCUS = """() => {
-  const one = document.activeElement, shown = one.matches(".mg-file") ? one.nextSibling : one;
-  return one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
+  const one = document.activeElement;
+  return one.ariaLabel || one.labels?.[0]?.textContent || one.textContent.trim();
 }"""
 
 
