@@ -2,7 +2,6 @@
 // page. Finished entries are immutable; a step stores what was open.
 
 import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
-import { Watched } from "./watched.js";
 
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
@@ -23,6 +22,19 @@ const SETTINGS = {
 };
 
 export const newId = () => crypto.getRandomValues(new Uint8Array(9)).toHex();
+
+// Notifies watchers of changes.
+export class Watched {
+  watchers = [];
+
+  watch(act) {
+    this.watchers.push(act);
+  }
+
+  tell(what, more = {}) {
+    for (const act of this.watchers) act(what, more);
+  }
+}
 
 // The tracks are a part of the key, since they differ between languages.
 const mixKey = ({ origin, id, piece }) =>
@@ -129,10 +141,6 @@ export class Desk extends Watched {
   set(change) {
     this.settings = { ...this.settings, ...change };
     this.tell("settings", { change });
-  }
-
-  flip(name) {
-    this.set({ [name]: !this.settings[name] });
   }
 
   // Open a new piece, without takes.

@@ -143,12 +143,8 @@ function shifted(rows, from, to) {
 }
 
 // The bars first … stop − 1 as a piece, with the tempo, chord and metre in force there.
-export function excerptFrom(piece, { first, stop }) {
-  const to = stop >= barCount(piece) ? Infinity : piece.lines[stop],
-    early = (rows) => rows.filter(([tick]) => tick < to);
-  const begun = withColumns(withRows(piece, early(rowsOf(piece))), early);
-  return without({ ...begun, lines: piece.lines.slice(0, stop + 1) }, 0, first);
-}
+export const excerptFrom = (piece, { first, stop }) =>
+  without(trimmed(piece, Math.min(stop, barCount(piece))), 0, first);
 
 // Whether a note is in a region: bars first … stop − 1, of some tracks or of all.
 export function inRegion(region, lines, onset, track) {

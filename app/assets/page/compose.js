@@ -4,7 +4,6 @@ import { interrupted, newId } from "../desk/state.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
-import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
 const BUSY = "The last request is still running; press Stop or wait until it ends.";
@@ -16,6 +15,21 @@ const ENDINGS = {
   bound: (seconds) =>
     `Stopped after ${seconds} s at the model’s greatest length; the notes so far are kept.`,
 };
+
+const TAKE = /(^|, )(take|variation) [\d.]+$/i; // "variation": in projects of earlier versions
+
+// The title of a take; numbers count from 0.
+export function titleOf(parent, number) {
+  if (!parent || parent.kind === "nothing") return `Take ${number + 1}`;
+  if (TAKE.test(parent.title)) return `${parent.title}.${number + 1}`;
+  return `${parent.title}, take ${number + 1}`;
+}
+
+// The next free number among the takes of a piece.
+export function nextNumber(entries, parent) {
+  const isTake = (one) => one.kind === "take" && one.parent === (parent?.id ?? null);
+  return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
+}
 
 export class Composer {
   constructor(app) {
@@ -83,7 +97,6 @@ export class Composer {
       ask = this.ask(what);
     const run = (this.run = {
       id: newId(),
-      begun: performance.now(),
       stopping: new AbortController(),
       ids: null,
       part: 0,
@@ -152,7 +165,7 @@ export class Composer {
     this.app.changed();
   }
 
-  // Measure the progress of the slowest take: the fraction done, the bar, and the seconds left at this pace.
+  // Measure the progress of the slowest take: the fraction done, and the bar.
   measure(run, view) {
     const parts = view.takes.map(({ number, now }) => {
       const { piece, region } = this.entry(run, number),
@@ -163,8 +176,6 @@ export class Composer {
     });
     run.part = Math.min(1, ...parts);
     run.bar = Math.min(run.bars, 1 + Math.floor(run.part * run.bars));
-    const seconds = (performance.now() - run.begun) / 1000;
-    run.left = run.part > 0.05 ? Math.ceil((seconds * (1 - run.part)) / run.part) : null;
   }
 
   finish(run, take, state) {

@@ -1,17 +1,6 @@
 // The settings of a request: those for musicians first, the sampling parameters under "Advanced".
 import { barCount } from "../music/piece.js";
-import {
-  check,
-  choice,
-  count,
-  field,
-  fold,
-  icon,
-  make,
-  onFields,
-  rename,
-  slider,
-} from "../widgets/parts.js";
+import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
 const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"]; // around a temperature of 1, 0.15 apart
 const MOST_SEED = 2 ** 31 - 1;
@@ -42,7 +31,7 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
   };
 }
 
-// The settings. On a small screen they are a popover, opened by `box.opener` in the bar at the bottom.
+// The settings, a fold that is closed at first on a small screen.
 export function controlsPart(app) {
   const { desk, facts } = app,
     fields = fieldsOf(facts),
@@ -51,10 +40,9 @@ export function controlsPart(app) {
     ending = make("div", "mg-field", [ends, why]),
     more = fold("Advanced", "mg-more", Object.values(fines)),
     within = [model, chosen, bars, variations, temperature, ending, chords, more];
-  const name = "Settings",
-    box = make("section", "mg-card mg-controls", within, { ariaLabel: name, popover: "auto" }),
-    opener = icon("how", name, () => {}, "mg-icon mg-how");
-  opener.popoverTargetElement = box;
+  const box = fold("", "mg-card mg-controls", within),
+    [summary] = box.children;
+  box.open = innerWidth > 760;
 
   onFields(box, (name, value) => {
     if (name === "model") return app.changeModel(value);
@@ -78,7 +66,7 @@ export function controlsPart(app) {
     ends.input.disabled = Boolean(lacks.ends);
     why.textContent = lacks.ends ?? "";
     const asked = `${count(settings.bars, "bar")}, ${count(settings.variations, "take")}`;
-    rename(opener, `${name}: ${asked}`);
+    summary.textContent = `Settings: ${asked}`;
   }
-  return Object.assign(box, { show, opener });
+  return Object.assign(box, { show });
 }

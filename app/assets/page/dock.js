@@ -34,11 +34,8 @@ function loopedBars({ region, piece }) {
   return { first: region?.first < stop ? region.first : 0, stop };
 }
 
-function progressOf({ bar, bars, left }) {
-  if (!bars) return "Waiting for the first notes…";
-  const time = left < 100 ? `${left} s` : `${Math.round(left / 60)} min`;
-  return `Composing bar ${bar} of ${bars}${left ? ` · ${time} left` : ""}`;
-}
+const progressOf = ({ bar, bars }) =>
+  bars ? `Composing bar ${bar} of ${bars}` : "Waiting for the first notes…";
 
 // What was said last, or how far the model is; and errors.
 function messages(app) {
@@ -70,7 +67,7 @@ function goButton(app) {
   return Object.assign(go, { show });
 }
 
-export function dockPart(app, settings) {
+export function dockPart(app) {
   const { desk, player } = app;
   const play = action("", () => app.toggle(), "mg-icon mg-play", { id: "mg-dock-play" });
   const rewind = () => player.seek(player.loop?.[0] ?? 0);
@@ -80,7 +77,7 @@ export function dockPart(app, settings) {
   const said = messages(app),
     playback = playbackMenu(app),
     go = goButton(app);
-  const within = [said, play, start, time, title, player.audio, playback, settings, go],
+  const within = [said, play, start, time, title, player.audio, playback, go],
     box = make("section", "mg-dock", within, { id: "mg-dock", ariaLabel: "Player" });
 
   function show() {

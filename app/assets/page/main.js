@@ -43,7 +43,7 @@ function partsOf(app, root) {
     controls = controlsPart(app),
     takes = takesPart(app, lanesNow),
     history = historyPart(app),
-    dock = dockPart(app, controls.opener);
+    dock = dockPart(app);
   const note = make("p", "mg-note", UNTRAINED, { hidden: facts.trained }),
     columns = make("div", "mg-columns", [stage, controls, takes, history]);
   root.replaceChildren(header, note, columns, takes.dialog);

@@ -91,19 +91,8 @@ export function takesPart(app, lanesNow) {
       { run } = app.composer;
     tools.hidden = !list.cards.length;
     compare.show();
-    if (others && list.cards.some(({ id }) => run?.ids.includes(id))) scrollToTakes();
-  }
-
-  // Scroll to new takes that would be out of sight, as on a small screen.
-  function scrollToTakes() {
-    if (app.trade.on) return; // the player is at the keyboard
-    const { top, bottom } = list.cards[0].card.getBoundingClientRect(),
-      dock = document.querySelector("#mg-dock");
-    const begins = top < window.innerHeight - 300,
-      whole = bottom < dock.getBoundingClientRect().top;
-    if (begins && (whole || window.innerWidth > 1000)) return;
-    const isReduced = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    box.scrollIntoView({ block: "start", behavior: isReduced ? "auto" : "smooth" });
+    const isNew = others && list.cards.some(({ id }) => run?.ids.includes(id));
+    if (isNew && !app.trade.on) list.cards[0].card.scrollIntoView({ block: "nearest" }); // else the player is at the keyboard
   }
   return Object.assign(box, { show, cards: () => list.cards, dialog: compare.box });
 }

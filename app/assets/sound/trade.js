@@ -17,8 +17,6 @@ const EARLY = 0.03; // seconds before the end of an answer at which the next tur
 const OTHER = "Trading has ended because another piece was opened.";
 const SILENT = "Nothing was played.";
 const NO_SOUND = "Trading bars needs sound made in the browser, which is not available here.";
-const TOUCHED = "(hover: none) and (pointer: coarse)"; // probably no keyboard
-const NO_KEYS = "Connect a MIDI keyboard, or choose “Computer keys” if this device has a keyboard.";
 const UNDER = "under"; // the id of the accompaniment of the user's turn
 const AHEAD = 0.04; // seconds that the player needs to start
 const TRIES = 3; // requests for an answer with notes
@@ -96,11 +94,7 @@ export class Trade {
     const { player } = app;
     if (app.composer.busy) return this.say("The model is composing; press Stop first.");
     this.turn = "begins";
-    if (!recorder.keys && !recorder.devices.length) {
-      if (matchMedia(TOUCHED).matches && !(await recorder.useMidi())) return this.stop(NO_KEYS);
-      recorder.useKeys(!recorder.devices.length);
-    }
-    if (!this.on) return;
+    if (!recorder.devices.length) recorder.useKeys(true);
     this.#openPiece();
     player.start();
     await player.synth.wake();

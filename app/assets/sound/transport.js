@@ -1,6 +1,6 @@
 // Schedules the notes of a piece that may still be growing. It does not depend on audio: `out` receives the events for a
 // synthesizer, and `now` returns the time of its clock.
-import { Watched } from "../desk/watched.js";
+import { Watched } from "../desk/state.js";
 import { Clock } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
 import { WIDTH, endTick, firstFrom } from "../music/piece.js";

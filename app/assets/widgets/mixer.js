@@ -3,17 +3,6 @@ import { silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
 import { able, action, fold, make, onFields, options, rename } from "./parts.js";
 
-// The names of the General MIDI programs, from 0.
-const NAMES = `Piano|Bright piano|Electric grand|Honky-tonk|Electric piano 1|Electric piano 2|Harpsichord|Clavinet|Celesta|Glockenspiel|Music box|Vibraphone|Marimba|Xylophone|Tubular bells|Dulcimer|
-Drawbar organ|Percussive organ|Rock organ|Church organ|Reed organ|Accordion|Harmonica|Tango accordion|Nylon guitar|Steel guitar|Jazz guitar|Clean guitar|Muted guitar|Overdriven guitar|Distortion guitar|Guitar harmonics|
-Acoustic bass|Finger bass|Pick bass|Fretless bass|Slap bass 1|Slap bass 2|Synth bass 1|Synth bass 2|Violin|Viola|Cello|Contrabass|Tremolo strings|Pizzicato strings|Harp|Timpani|
-Strings 1|Strings 2|Synth strings 1|Synth strings 2|Choir aahs|Voice oohs|Synth voice|Orchestra hit|Trumpet|Trombone|Tuba|Muted trumpet|French horn|Brass section|Synth brass 1|Synth brass 2|
-Soprano sax|Alto sax|Tenor sax|Baritone sax|Oboe|English horn|Bassoon|Clarinet|Piccolo|Flute|Recorder|Pan flute|Blown bottle|Shakuhachi|Whistle|Ocarina|
-Square lead|Saw lead|Calliope lead|Chiff lead|Charang lead|Voice lead|Fifths lead|Bass and lead|New age pad|Warm pad|Polysynth pad|Choir pad|Bowed pad|Metallic pad|Halo pad|Sweep pad|
-Rain|Soundtrack|Crystal|Atmosphere|Brightness|Goblins|Echoes|Sci-fi|Sitar|Banjo|Shamisen|Koto|Kalimba|Bagpipe|Fiddle|Shanai|
-Tinkle bell|Agogo|Steel drums|Woodblock|Taiko|Melodic tom|Synth drum|Reverse cymbal|Fret noise|Breath noise|Seashore|Bird tweet|Telephone|Helicopter|Applause|Gunshot`;
-const INSTRUMENTS = NAMES.replaceAll("\n", "").split("|");
-
 export function mixer(app) {
   // Silent tracks are named on the closed fold, too, so that nobody wonders why nothing sounds.
   const silent = make("span", "mg-silent-tracks"),
@@ -55,7 +44,7 @@ function trackLine(app, track, index) {
     solo = toggle("solo", "S", "Solo");
   const bounds = { type: "range", name: "volume", min: 0, max: 127 },
     volume = make("input", "", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
-    kind = instrumentChoice(track);
+    kind = instrumentChoice(track, app.facts.instruments);
   const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
   const write = action("Write a new part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
@@ -80,8 +69,8 @@ function trackLine(app, track, index) {
   return line;
 }
 
-function instrumentChoice(track) {
-  const names = track.drum ? ["Drum kit"] : INSTRUMENTS,
+function instrumentChoice(track, instruments) {
+  const names = track.drum ? ["Drum kit"] : instruments,
     ariaLabel = `Instrument of ${track.name}`,
     more = { name: "program", ariaLabel, disabled: track.drum };
   return make("select", "", options([...names.entries()]), more);

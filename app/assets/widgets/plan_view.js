@@ -44,7 +44,12 @@ export function planAsked(app, { kind = "continue", first, last }) {
 // The button that shows the plan, and the row of its curves under the roll.
 export function planView(app, roll) {
   const { desk } = app;
-  const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
+  const toggle = marked(
+    "plan",
+    "Plan",
+    () => desk.set({ plan: !desk.settings.plan }),
+    "mg-chip mg-of-roll",
+  );
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
 

@@ -31,7 +31,7 @@ def rest(page: Page) -> None:
 def fill(page: Page, name: str, number: int) -> None:
     field = page.locator(f"#mg-{name} input[type=number]")
     if not field.is_visible():
-        page.locator(".mg-how").click()  # on a small screen, the settings are in a sheet
+        page.locator(".mg-controls > summary").click()  # closed at first on a small screen
     field.fill(str(number))
     field.press("Tab")
 

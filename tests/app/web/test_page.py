@@ -268,20 +268,15 @@ FINGER = 44  # pixels
 
 
 def test_phone(visit):
-    """The settings are in a sheet; new takes are in view, and so are Play and Continue."""
+    """The settings are in a fold; new takes are in view, and so are Play and Continue."""
     page = visit(**PHONE, reduced_motion="reduce")
-    how, field = page.locator(".mg-how"), page.locator("#mg-bars input[type=number]")
+    how, field = page.locator(".mg-controls > summary"), page.locator("#mg-bars input[type=number]")
     expect(field).to_be_hidden()
-    how.tap()
-    expect(field).to_be_visible()
-    expect(page.locator(SHOWN)).to_be_in_viewport()  # the sheet does not cover the music
-    page.keyboard.press("Escape")
-    expect(field).to_be_hidden()
-    expect(how).to_be_focused()
+    expect(how).to_contain_text("16 bars, 2 takes")
     fill(page, "bars", 64)
+    expect(how).to_contain_text("64 bars")
     page.evaluate("scrollTo(0, 300)")
     page.locator("#mg-go").tap()
-    expect(field).to_be_hidden()
     first = page.locator(".mg-take").first
     expect(first.locator(".mg-roll")).to_be_in_viewport(
         ratio=1, timeout=WAIT
@@ -296,9 +291,7 @@ def test_phone(visit):
     page.get_by_text("Tracks", exact=True).tap()
     fit_for_fingers(page, 40)
     begin(page, "nothing")
-    how.tap()
     page.get_by_label("Model").select_option("ensemble")
-    page.keyboard.press("Escape")
     expect(page.locator(".mg-idea")).to_be_in_viewport()
     fit_for_fingers(page, 20)
 

@@ -2,7 +2,7 @@
 import { App } from "../../../../app/assets/page/app.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
-import { nextNumber, titleOf } from "../../../../app/assets/page/titles.js";
+import { nextNumber, titleOf } from "../../../../app/assets/page/compose.js";
 import { equal, ok, piece } from "./check.js";
 
 const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });

@@ -150,13 +150,13 @@ export const tests = {
     ok(inRegion(region, four().lines, 96, 0) && !inRegion(region, four().lines, 95, 0));
     equal(rowsOf(excerptFrom(four(), region)).map((row) => row[0]), [0, 48]);
   },
-  "an excerpt has the tempo, chord and metre in force at its start"() {
+  "an excerpt has the tempo, chord and metre in force at its start, and ends at its last bar"() {
     const columns = { tempos: [[0, 120], [60, 90], [150, 80]], chords: [[0, "C_M"], [48, "G_7"], [96, "A_m"]], meters: [[0, 4, 4], [96, 3, 4], [192, 2, 4]] };
     const song = { ...four(), ...columns }, of = (first, stop) => excerptFrom(song, { first, stop, tracks: null });
     const plain = (made) => [rowsOf(made).map((row) => row.slice(0, 3)), made.lines, made.tempos, made.chords, made.meters];
-    equal(plain(of(1, 3)), [[[0, 60, 61], [48, 60, 62]], [0, 48, 96], [[0, 120], [12, 90]], [[0, "G_7"], [48, "A_m"]], [[0, 4, 4], [48, 3, 4]]]);
-    equal(plain(of(3, 9)), [[[0, 60, 63]], [0, 48], [[0, 90], [6, 80]], [[0, "A_m"]], [[0, 3, 4], [48, 2, 4]]]);
-    equal(plain(of(0, 1)), [[[0, 60, 60]], [0, 48], [[0, 120]], [[0, "C_M"]], [[0, 4, 4]]]);
+    equal(plain(of(1, 3)), [[[0, 60, 61], [48, 48, 62]], [0, 48, 96], [[0, 120], [12, 90]], [[0, "G_7"], [48, "A_m"]], [[0, 4, 4], [48, 3, 4]]]);
+    equal(plain(of(3, 9)), [[[0, 48, 63]], [0, 48], [[0, 90], [6, 80]], [[0, "A_m"]], [[0, 3, 4]]]);
+    equal(plain(of(0, 1)), [[[0, 48, 60]], [0, 48], [[0, 120]], [[0, "C_M"]], [[0, 4, 4]]]);
   },
   "notes move together and stay within the piece"() {
     equal(rowsOf(moved(four(), [0, 1], -24, 2)).map((row) => [row[0], row[2]]), [[0, 62], [48, 63], [96, 62], [144, 63]]);
