@@ -47,8 +47,7 @@ export class App {
 
   // Whether the next request starts a new piece with a model that accepts an idea for it.
   get begins() {
-    const { current } = this.desk;
-    return Boolean(this.model.idea) && (!current || current.kind === "nothing");
+    return Boolean(this.model.idea) && !this.desk.current;
   }
 
   // Run an action that needs the server; a later one supersedes it.
@@ -96,19 +95,17 @@ export class App {
   }
 
   openNothing() {
-    this.#openEmpty("nothing", "New idea", { ...emptyPiece(), tracks: [] });
+    this.supersede();
+    this.desk.step("starting a new idea", { current: null, takes: [], chosen: 0 });
+    this.follow();
   }
 
   // A blank piece to draw on or to play along to.
   openGrid() {
-    this.#openEmpty("edit", "My piece", emptyPiece());
-  }
-
-  #openEmpty(kind, title, piece) {
     this.supersede();
-    const chosen = kind === "edit" ? barCount(piece) : 0;
-    const entry = { ...this.blank(kind, title), piece, chosen, model: this.model.name };
-    this.desk.show(entry, kind === "edit" ? "starting a blank piece" : "starting a new idea");
+    const piece = emptyPiece(),
+      more = { piece, chosen: barCount(piece), model: this.model.name };
+    this.desk.show({ ...this.blank("edit", "My piece"), ...more }, "starting a blank piece");
     this.follow();
   }
 

@@ -20,7 +20,7 @@ const TAKE = /(^|, )(take|variation) [\d.]+$/i; // "variation": in projects of e
 
 // The title of a take; numbers count from 0.
 export function titleOf(parent, number) {
-  if (!parent || parent.kind === "nothing") return `Take ${number + 1}`;
+  if (!parent) return `Take ${number + 1}`;
   if (TAKE.test(parent.title)) return `${parent.title}.${number + 1}`;
   return `${parent.title}, take ${number + 1}`;
 }
@@ -56,7 +56,7 @@ export class Composer {
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
       chords: lacks.chords ? "" : chords,
-      promptBars: current && current.kind !== "nothing" ? open.chosen : null,
+      promptBars: current ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
       plan: planAsked(this.app, what),

@@ -89,7 +89,7 @@ export function dockPart(app) {
   }
   function move() {
     const { entry } = player;
-    if (!entry || entry.kind === "nothing") return void (time.textContent = "");
+    if (!entry) return void (time.textContent = "");
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1),
       times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick))),

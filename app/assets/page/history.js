@@ -1,7 +1,7 @@
 // The history: all pieces and takes, in the order in which they were made.
 import { action, barsLabel, count, fold, icon, make } from "../widgets/parts.js";
 
-const KINDS = { file: "opened", example: "example", nothing: "new idea", edit: "edited" };
+const KINDS = { file: "opened", example: "example", edit: "edited" };
 
 function written({ how, region, piece }) {
   if (how === "accompany")

@@ -76,10 +76,10 @@ function cursors(app, { stage, takes, dock }) {
   return run;
 }
 
-// Open the last piece, or an example.
+// Open what was open, or an example.
 async function openFirst(app) {
   const { desk } = app;
-  if (desk.current) return app.follow();
+  if (desk.current || desk.past.length) return app.follow();
   await app.openExample(app.facts.examples[0].name);
   desk.begins(); // not a step to undo
 }

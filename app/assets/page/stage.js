@@ -12,8 +12,6 @@ import { ideaPart } from "./idea.js";
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 
-const isBlank = (entry) => entry?.kind === "nothing";
-
 // The notes on the import, in a fold that is open if something was changed.
 function readingNotes() {
   const list = make("ul"),
@@ -104,8 +102,6 @@ function stageParts(app, { roll }, show) {
 
 function hintFor(app, isScore) {
   if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
-  if (app.begins) return "the model chooses whatever is set to Any";
-  if (isBlank(app.desk.current)) return "";
   return isScore ? "click a bar to go there" : "drag to select bars";
 }
 
@@ -128,32 +124,26 @@ export function stagePart(app, lanesNow) {
 
   function show() {
     const entry = desk.current;
-    for (const part of [foot, played, star]) part.hidden = !entry;
-    for (const part of [facts, roll.view, play, zoom]) part.hidden = !entry || app.begins; // nothing to see or hear yet
-    for (const part of [idea, plan, score, mix]) part.show();
+    for (const part of [facts, star, roll.view, foot]) part.hidden = !entry;
+    for (const part of [idea, plan, score, mix, played]) part.show();
     read.show(entry);
     // At the start, a piece is being opened.
-    title.textContent = title.title = entry?.title ?? (desk.past.length ? "Nothing is open" : "…");
-    if (entry) showPiece(entry);
-    else bar.show(null);
+    title.textContent = title.title = entry?.title ?? (desk.past.length ? "New idea" : "…");
+    if (entry) return showPiece(entry);
+    bar.show(null);
+    if (app.drawing) pencil.switch(false); // nothing to draw on
   }
 
   function showPiece(entry) {
-    const bars = barCount(entry.piece),
-      notes = count(noteCount(entry.piece), "note");
-    if (isBlank(entry) && app.drawing) pencil.switch(false); // nothing to draw on
+    const bars = barCount(entry.piece);
     hint.textContent = hintFor(app, score.on);
-    facts.textContent = isBlank(entry)
-      ? "the model starts from scratch"
-      : `${count(bars, "bar")} · ${notes}`;
+    facts.textContent = `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     card.show(app.recorder.shown(entry), {
       lanes: lanesNow(),
-      bars: isBlank(entry) ? 0 : Math.min(desk.open.chosen, bars),
+      bars: Math.min(desk.open.chosen, bars),
       plan: planShown(app, entry, roll),
     });
-    pencil.hidden = save.hidden = isBlank(entry);
-    played.show();
   }
   return Object.assign(box, { show, roll, score });
 }

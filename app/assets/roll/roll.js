@@ -92,7 +92,6 @@ export class Roll {
     this.high = this.height; // adds the lane of the plan
     if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
     this.id = entry.id;
-    this.isBlank = entry.kind === "nothing"; // a new idea has no bars to select
     this.piece = piece;
     this.region = entry.region ?? null;
     this.lanes = lanes ?? lanesOf([piece]);
@@ -239,7 +238,7 @@ export class Roll {
   }
 
   select(range) {
-    this.range = this.isBlank ? null : range;
+    this.range = range;
     this.draw();
     this.acts.range?.(this.range);
   }

@@ -106,7 +106,7 @@ export class Trade {
 
   #openPiece() {
     const { desk, player } = this.app;
-    if (!desk.current || desk.current.kind === "nothing") this.app.openGrid();
+    if (!desk.current) this.app.openGrid();
     player.pause();
     this.title = desk.current.title; // kept for the piece through all turns
   }

@@ -22,7 +22,7 @@ export function planShown(app, entry, roll = null) {
   const { desk } = app;
   const { plan, curve } = desk.settings;
   const { piece } = entry;
-  if (!plan || entry.kind === "nothing") return null;
+  if (!plan) return null;
   if (!roll) {
     const known = entry.state === "running" ? barAt(piece, entry.now) : barCount(piece);
     return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
@@ -94,7 +94,7 @@ export function planView(app, roll) {
     const { plan, curve } = desk.settings;
     const entry = desk.current;
     toggle.ariaPressed = plan;
-    row.hidden = !plan || !entry || entry.kind === "nothing";
+    row.hidden = !plan || !entry;
     if (row.hidden) return;
     for (const button of names) {
       button.ariaPressed = button.dataset.curve === curve;

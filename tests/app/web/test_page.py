@@ -354,7 +354,7 @@ def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
         for left in range(rows.count() - 1, -1, -1):
             rows.first.click()
             expect(rows).to_have_count(left)
-        expect(page.locator(SHOWN)).to_have_text("Nothing is open")
+        expect(page.locator(SHOWN)).to_have_text("New idea")
 
     assert not checked(
         page,
