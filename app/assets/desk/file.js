@@ -10,8 +10,7 @@ const MOST_BYTES = 64 << 20;
 const MOST_TRACKS = 64,
   MOST_NOTES = 1e5,
   MOST_SIGNS = 1e5,
-  MOST_BEATS = 1e5,
-  MOST_BAR_BEATS = 1024; // of a piece
+  MOST_BEATS = 1e5; // of a piece
 const MOST_PIECES = 5e3,
   MOST_TAKES = 32,
   MOST_WORDS = 100; // takes of one request; remarks on a piece
@@ -54,14 +53,13 @@ const hasPiece = shape({
 function isPiece(piece) {
   if (!hasPiece(piece)) return false;
   const { tracks, notes, lines, ticksPerBeat, tempos } = piece,
-    most = [Infinity, Infinity, 127, 127, tracks.length - 1],
-    isBar = (ticks) => ticks > 0 && ticks <= MOST_BAR_BEATS * ticksPerBeat;
+    most = [Infinity, Infinity, 127, 127, tracks.length - 1];
   return (
     notes.length % 5 === 0 &&
     notes.every((value, place) => value <= most[place % 5]) &&
     lines.length > 1 &&
     lines.at(-1) <= MOST_BEATS * ticksPerBeat &&
-    lines.every((line, bar) => !bar || isBar(line - lines[bar - 1])) &&
+    lines.every((line, bar) => !bar || line > lines[bar - 1]) &&
     tempos.length > 0
   );
 }

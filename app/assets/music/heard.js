@@ -2,7 +2,7 @@
 import { chordIn } from "./keys.js";
 import { WIDTH, rowsOf, withRows } from "./piece.js";
 
-const FULL = 100; // the default volume of a track
+export const FULL = 100; // the default volume of a track
 
 export const isHeard = (mix, index) =>
   !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));

@@ -3,7 +3,6 @@ import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js
 import { interrupted, newId, soFar } from "../desk/state.js";
 import {
   aroundNew,
-  barAt,
   barCount,
   emptyPiece,
   pieceOf,
@@ -269,20 +268,6 @@ export class App {
       range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]],
     );
     if (range && !this.player.playing) this.player.play();
-  }
-
-  // The bar of a piece at the playback position.
-  barOf(entry) {
-    return this.player.entry?.id === entry.id ? barAt(entry.piece, this.player.tick) : 0;
-  }
-
-  // Move to the next or the previous bar line.
-  stepBars(entry, by) {
-    const { player } = this;
-    player.load(entry);
-    const { piece } = entry,
-      bar = by > 0 ? barAt(piece, player.tick + 1) + 1 : barAt(piece, player.tick - 1);
-    player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
   // Play a piece from the current position; a take not before its first visible bar.

@@ -1,7 +1,7 @@
 // The bar at the bottom: the message, the player, and the button that starts and stops the model.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, check, icon, make, menu, onFields, slider } from "../widgets/parts.js";
+import { action, check, icon, make, menu, onFields, slider, write } from "../widgets/parts.js";
 import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
 
@@ -46,9 +46,8 @@ function messages(app) {
     const { run } = app.composer;
     bar.hidden = !run;
     if (run) bar.value = Math.min(0.999, run.part);
-    const texts = [app.words || (run ? progressOf(run) : ""), app.trouble];
-    for (const [place, box] of [said, alarm].entries())
-      if (box.textContent !== texts[place]) box.textContent = texts[place];
+    write(said, app.words || (run ? progressOf(run) : ""));
+    write(alarm, app.trouble);
   }
   return Object.assign(make("div", "mg-messages", [bar, said, alarm]), { show });
 }
@@ -60,8 +59,7 @@ function goButton(app) {
     go = action("", press, "mg-chip mg-go", { id: "mg-go" });
   function show() {
     const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
-    const text = composer.busy ? "Stop" : begins ? "Generate" : "Continue";
-    if (go.textContent !== text) go.textContent = text;
+    write(go, composer.busy ? "Stop" : begins ? "Generate" : "Continue");
     go.classList.toggle("mg-halt", composer.busy);
   }
   return Object.assign(go, { show });
@@ -92,9 +90,8 @@ export function dockPart(app) {
     if (!entry) return void (time.textContent = "");
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1),
-      times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick))),
-      text = `${times.join(" / ")} · bar ${bar} of ${bars}`;
-    if (time.textContent !== text) time.textContent = text;
+      times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick)));
+    write(time, `${times.join(" / ")} · bar ${bar} of ${bars}`);
   }
   return Object.assign(box, { show, move });
 }

@@ -33,7 +33,10 @@ export function historyPart(app) {
       starIt = icon("star", `Star: ${title}`, () => desk.star(id), "mg-icon mg-star"),
       bin = icon("bin", `Delete: ${title}`, () => app.remove(id), "mg-icon mg-drop");
     starIt.ariaPressed = desk.stars.has(id);
-    const words = [make("span", "", title), make("span", "mg-facts", factsOf(entry).join(" · "))],
+    const words = [
+        make("span", "", title),
+        make("span", "mg-facts", ["", ...factsOf(entry)].join(" · ")),
+      ],
       more = { title, ariaCurrent: id === desk.open.current || null },
       open = action(words, () => app.recall(id), "mg-item mg-history-open", more);
     return make("li", "mg-history-row", [starIt, open, bin]);

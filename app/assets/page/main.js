@@ -111,13 +111,14 @@ async function start() {
   const run = cursors(app, parts);
   player.watch((what) => (what === "load" && adjust(), app.changed(), run()));
 
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", app.changed);
   shortcuts(app);
   store.keep(desk);
   parts.show();
   document.documentElement.dataset.musicgen = "ready";
   await openFirst(app);
   app.composer.readAhead();
-  requestAnimationFrame(() => player.start()); // load the soundfont after the page is visible
+  requestAnimationFrame(() => player.synth.start()); // load the soundfont after the page is visible
 }
 
 start();

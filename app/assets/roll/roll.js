@@ -1,6 +1,6 @@
 // The piano roll: a piece with a cursor, zoom and scrolling, selectable bars and a draggable end of the prompt. The canvas
 // is as wide as the view, and paint.js repaints it on scrolling.
-import { barCount, inRegion, noteCount } from "../music/piece.js";
+import { barAt, barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { FLAG, GUTTER, paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
@@ -48,7 +48,7 @@ export class Axis {
 }
 
 export class Roll {
-  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
+  // `acts`: seek(tick), play(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
   constructor({ label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
@@ -71,9 +71,6 @@ export class Roll {
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.recolour = () => this.draw();
-    this.scheme.addEventListener("change", this.recolour);
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     listenForDrags(this);
@@ -82,7 +79,6 @@ export class Roll {
   close() {
     this.leave();
     this.sized.disconnect();
-    this.scheme.removeEventListener("change", this.recolour);
   }
 
   // `lanes`: those shared by all rolls, by default the piece's own; `seen`: the bars to show, null for all.
@@ -260,12 +256,18 @@ export class Roll {
 
   // Move the cursor by bars, or with Shift the end of the selection.
   step(by, event) {
-    if (!event.shiftKey) return this.acts.step?.(by);
-    const bars = barCount(this.piece),
-      at = Math.min(bars - 1, this.acts.bar?.() ?? 0);
-    const range = this.range ?? { first: at, stop: at };
-    const stop = Math.min(bars, Math.max(range.first + 1, range.stop + by));
-    this.select({ first: range.first, stop });
+    const { piece } = this,
+      bars = barCount(piece),
+      tick = this.played ?? this.begin;
+    if (!event.shiftKey) {
+      const bar = by > 0 ? barAt(piece, tick + 1) + 1 : barAt(piece, tick - 1),
+        line = piece.lines[Math.min(bars, bar)];
+      this.moveCursor(line);
+      return this.acts.seek?.(line);
+    }
+    const at = Math.min(bars - 1, barAt(piece, tick)),
+      { first, stop } = this.range ?? { first: at, stop: at };
+    this.select({ first, stop: Math.min(bars, Math.max(first + 1, stop + by)) });
   }
 
   draw() {

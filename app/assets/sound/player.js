@@ -21,10 +21,6 @@ export class Player extends Transport {
     document.addEventListener("visibilitychange", () => this.#run());
   }
 
-  start() {
-    this.synth.start();
-  }
-
   // Give the loaded synthesizer the instruments of the piece.
   #begin() {
     this.voices = {};
@@ -58,11 +54,6 @@ export class Player extends Transport {
     this.grow(entry.piece, this.#frontier(entry));
   }
 
-  // The loop in ticks, if the entry is loaded and has one.
-  loopOf(entry) {
-    return this.entry?.id === entry.id ? this.loop : null;
-  }
-
   // The seconds from the start to a tick.
   secondsTo(tick) {
     return this.clock.seconds(tick) / this.tempo;
@@ -72,7 +63,7 @@ export class Player extends Transport {
     const { entry } = this;
     if (!entry?.piece.notes.length && entry?.state !== "running") return;
     const asked = (this.asked = {});
-    this.start();
+    this.synth.start();
     await this.synth.wake();
     const can = await this.synth.ready;
     if (asked !== this.asked) return; // paused or replaced meanwhile

@@ -96,7 +96,7 @@ export class Trade {
     this.turn = "begins";
     if (!recorder.devices.length) recorder.useKeys(true);
     this.#openPiece();
-    player.start();
+    player.synth.start();
     await player.synth.wake();
     if (!(await player.synth.ready)) return this.stop(NO_SOUND);
     if (!this.on) return;

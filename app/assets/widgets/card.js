@@ -23,9 +23,7 @@ export function cardParts(app, entryOf, options) {
   const acts = {
     seek: (tick) => (player.load(entryOf()), player.seek(tick)),
     play: () => app.play(entryOf()),
-    step: (by) => app.stepBars(entryOf(), by),
     range: (range) => bar.show(range),
-    bar: () => app.barOf(entryOf()),
   };
   const roll = new Roll({ ...options, acts });
   roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
@@ -34,7 +32,7 @@ export function cardParts(app, entryOf, options) {
     star = starButton(desk, () => entryOf().id),
     menu = saveMenu(app, entryOf);
   function show(entry, shown) {
-    roll.loop = player.loopOf(entry);
+    roll.loop = player.entry?.id === entry.id ? player.loop : null;
     roll.show(entry, shown);
     bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();

@@ -1,11 +1,10 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
-import { silentOf } from "../music/heard.js";
-import { noMix } from "../sound/transport.js";
+import { FULL, silentOf } from "../music/heard.js";
 import { able, action, fold, make, onFields, options, rename } from "./parts.js";
 
 export function mixer(app) {
   // Silent tracks are named on the closed fold, too, so that nobody wonders why nothing sounds.
-  const silent = make("span", "mg-silent-tracks"),
+  const silent = make("span"),
     list = make("div", "mg-tracks"),
     box = fold([make("span", "", "Tracks"), silent], "mg-mixer", [list]);
   const { desk } = app;
@@ -30,7 +29,8 @@ export function mixer(app) {
 
 function trackLine(app, track, index) {
   const { desk } = app;
-  const mixOn = () => ({ ...noMix(track), ...desk.mixOf(desk.current)[index] });
+  const usual = { mute: false, solo: false, volume: FULL, program: track.program };
+  const mixOn = () => ({ ...usual, ...desk.mixOf(desk.current)[index] });
   const change = (more) => desk.remix(desk.current, index, more);
 
   function toggle(name, letter, words) {

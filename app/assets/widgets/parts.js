@@ -31,6 +31,9 @@ export function make(tag, className = "", within = "", more = {}) {
   return made;
 }
 
+// Change the text of an element; if it is the same, a screen reader need not say it again.
+export const write = (box, text) => box.textContent === text || (box.textContent = text);
+
 // A collapsible section.
 export const fold = (words, className, within = [], more = {}) =>
   make("details", className, [make("summary", "", words), ...within], more);
