@@ -1,16 +1,10 @@
 // The takes, below each other on a shared time axis and pitch scale, also while they are being written.
 import { aroundNew, countIn } from "../music/piece.js";
 import { Axis } from "../roll/roll.js";
-import { blindPart } from "../widgets/blind.js";
+import { Blind } from "../widgets/blind.js";
 import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
-
-const WORDS = {
-  continue: "Continue from here",
-  infill: "Use this take",
-  accompany: "Use this take",
-};
 
 // Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
 function factsOf({ state, how, seed }, fresh) {
@@ -28,7 +22,8 @@ function takeCard(app, id, axis) {
   const label = `Piano roll of take ${number + 1}`,
     parts = cardParts(app, entryOf, { label, height: "178px", axis }),
     { facts, star, roll, bar, play, menu } = parts;
-  const further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
+  const words = how === "continue" ? "Continue from here" : "Use this take",
+    further = action(words, () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
     foot = make("div", "mg-foot", [play, make("span", "mg-actions", [menu, further])]),
@@ -80,7 +75,7 @@ function cardList(app) {
 
 export function takesPart(app, lanesNow) {
   const list = cardList(app),
-    compare = blindPart(app),
+    compare = new Blind(app),
     zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) }),
     tools = make("span", "mg-tools", [compare.opener, zoom]),
     more = { id: "mg-takes", ariaLabel: "Takes" },

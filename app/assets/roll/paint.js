@@ -17,8 +17,7 @@ const small = (family) => `10px ${family}`,
 const GAP = 4,
   LABEL = 16;
 const NAMES = [
-  ..."ground given-ground shade line line-strong faint rest ink range".split(" "),
-  ...["density", "register", "loudness"].map((curve) => `plan-${curve}`),
+  ..."ground given-ground shade line line-strong faint ink range".split(" "),
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
 const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
@@ -197,7 +196,7 @@ function paintNotes(on) {
         : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
     pen.fillStyle =
-      onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
+      onset >= prompt ? ink.faint : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
     const loud = notes[i + 3] / 127,
       tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)),
       y = lane.top + row * step + (step - tall) / 2;

@@ -8,6 +8,7 @@ const KEPT = "musicgen-listening";
 const FORMAT = "musicgen listening 1";
 const LEAD = 2; // bars before the new ones
 const MOST = 16; // new bars in an excerpt
+const NAME = "Compare blind";
 const HOW =
   "A and B are two takes, or a take and the original continuation, in random order. " +
   "Listen to both, then choose.";
@@ -95,101 +96,93 @@ export class Choices {
   }
 }
 
-// The dialog. `acts`: play(side), choose(chosen), draw(), save(), forget().
-function dialogFor(acts) {
-  const said = make("p", "mg-said", "", { role: "status" }),
-    plays = SIDES.map((side) => action("", () => acts.play(side), "mg-chip")),
-    verdicts = Object.entries(CHOICES).map(([chosen, text]) =>
-      action(text, () => acts.choose(chosen)),
+// The button and the dialog that it opens. The button is hidden if there is nothing to compare.
+export class Blind {
+  constructor(app) {
+    Object.assign(this, { app, choices: new Choices(), pair: null }); // {A, B, bars}
+    this.opener = marked("blind", NAME, () => this.open());
+    this.said = make("p", "mg-said", "", { role: "status" });
+    this.plays = SIDES.map((side) => action("", () => this.play(side)));
+    this.verdicts = Object.entries(CHOICES).map(([chosen, text]) =>
+      action(text, () => this.choose(chosen)),
     );
-  const next = action("Next pair", acts.draw, "mg-chip mg-further"),
-    save = action("", acts.save),
-    forget = action("Delete choices", acts.forget);
-  const [players, choices, foot] = [plays, verdicts, [next, save, forget]].map((some) =>
-    make("div", "mg-row", some),
-  );
-  const name = make("h2", "", "Compare blind"),
-    close = icon("close", "Close", () => box.close()),
-    head = make("div", "mg-field-head", [name, close]),
-    all = [head, make("p", "mg-said", HOW), players, choices, said, foot],
-    box = make("dialog", "mg-blind", all, { ariaLabel: name.textContent });
-  return { box, plays, verdicts, said, next, save, forget };
-}
-
-// Show a pair: the side that plays, the sides heard so far (`known`), and the `answer` after the choice.
-function showPair({ plays, verdicts, said, next }, { pair, known, answer }, player) {
-  for (const [place, side] of SIDES.entries()) {
-    const on = player.entry?.id === pair[side].entry.id && player.playing;
-    plays[place].textContent = on ? `❚❚ ${side}` : `▶ ${side}`;
-    plays[place].ariaLabel = `${on ? "Pause" : "Play"} ${side}`;
-    plays[place].ariaPressed = on;
-  }
-  const waits = known.size < 2;
-  for (const button of verdicts) button.disabled = waits || Boolean(answer);
-  said.textContent = answer || (waits ? "Listen to A and B first." : "Which is better?");
-  next.hidden = !answer;
-}
-
-// The button and the dialog that it opens. `show` hides the button if there is nothing to compare.
-export function blindPart(app) {
-  const { desk, player } = app;
-  const choices = new Choices();
-  const opener = marked(
-    "blind",
-    "Compare blind",
-    () => (player.setLoop(null), box.showModal(), draw()),
-  );
-  const save = () => download(choices.text(), "listening.json", "application/json");
-  const forget = () => (choices.clear(), show());
-  const view = dialogFor({ play, choose, draw, save, forget });
-  const { box, plays, next } = view;
-
-  let pair = null; // the current pair: {A, B, bars}
-  let known = new Set(); // the sides that have been heard
-  let answer = "";
-
-  function draw() {
-    const pairs = pairsOf(desk);
-    player.pause();
-    pair = blind(pairs[Math.floor(Math.random() * pairs.length)]);
-    known = new Set();
-    answer = "";
-    show();
-    plays[0].focus();
+    const give = () => download(this.choices.text(), "listening.json", "application/json"),
+      forget = () => (this.choices.clear(), this.show());
+    this.next = action("Next pair", () => this.draw(), "mg-chip mg-further");
+    this.stored = [action("", give), action("Delete choices", forget)];
+    const [players, choices, foot] = [this.plays, this.verdicts, [this.next, ...this.stored]].map(
+      (some) => make("div", "mg-row", some),
+    );
+    const close = icon("close", "Close", () => this.box.close()),
+      head = make("div", "mg-field-head", [make("h2", "", NAME), close]),
+      all = [head, make("p", "mg-said", HOW), players, choices, this.said, foot];
+    this.box = make("dialog", "mg-blind", all, { ariaLabel: NAME });
+    this.box.addEventListener("close", () => this.close());
   }
 
-  function play(side) {
-    const { entry } = pair[side];
-    if (player.entry?.id === entry.id && player.playing) return player.pause();
-    player.load(entry, { at: 0 });
+  open() {
+    this.app.player.setLoop(null);
+    this.box.showModal();
+    this.draw();
+  }
+
+  close() {
+    this.pair = null;
+    this.app.player.pause();
+    this.app.follow();
+    this.opener.focus();
+  }
+
+  draw() {
+    const pairs = pairsOf(this.app.desk);
+    this.app.player.pause();
+    this.pair = blind(pairs[Math.floor(Math.random() * pairs.length)]);
+    this.known = new Set(); // the sides that have been heard
+    this.answer = "";
+    this.show();
+    this.plays[0].focus();
+  }
+
+  play(side) {
+    const { player } = this.app;
+    if (this.isPlaying(side)) return player.pause();
+    player.load(this.pair[side].entry, { at: 0 });
     player.seek(0);
-    known.add(side);
+    this.known.add(side);
     player.play();
-    show();
+    return this.show();
   }
 
-  function choose(chosen) {
-    player.pause();
-    answer = `A was ${pair.A.facts.what}, B was ${pair.B.facts.what}.`;
-    choices.add(pair, chosen, desk.current?.title ?? "");
-    show();
-    next.focus();
+  isPlaying(side) {
+    const { player } = this.app;
+    return player.playing && player.entry?.id === this.pair[side].entry.id;
   }
 
-  box.addEventListener("close", () => {
-    pair = null;
-    player.pause();
-    app.follow();
-    opener.focus();
-  });
-
-  function show() {
-    opener.hidden = !pairsOf(desk).length;
-    if (!pair) return;
-    showPair(view, { pair, known, answer }, player);
-    const kept = choices.all.length;
-    view.save.textContent = `Download choices (${kept})`;
-    view.save.hidden = view.forget.hidden = !kept;
+  choose(chosen) {
+    const { pair } = this;
+    this.app.player.pause();
+    this.answer = `A was ${pair.A.facts.what}, B was ${pair.B.facts.what}.`;
+    this.choices.add(pair, chosen, this.app.desk.current?.title ?? "");
+    this.show();
+    this.next.focus();
   }
-  return { opener, box, show };
+
+  show() {
+    const { answer, known, plays, verdicts, next, stored, said } = this;
+    this.opener.hidden = !pairsOf(this.app.desk).length;
+    if (!this.pair) return;
+    for (const [place, side] of SIDES.entries()) {
+      const on = this.isPlaying(side);
+      plays[place].textContent = on ? `❚❚ ${side}` : `▶ ${side}`;
+      plays[place].ariaLabel = `${on ? "Pause" : "Play"} ${side}`;
+      plays[place].ariaPressed = on;
+    }
+    const waits = known.size < 2,
+      kept = this.choices.all.length;
+    for (const button of verdicts) button.disabled = waits || Boolean(answer);
+    said.textContent = answer || (waits ? "Listen to A and B first." : "Which is better?");
+    next.hidden = !answer;
+    stored[0].textContent = `Download choices (${kept})`;
+    for (const button of stored) button.hidden = !kept;
+  }
 }

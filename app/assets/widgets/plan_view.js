@@ -79,10 +79,10 @@ export function planView(app, roll) {
     bend(bars, Math.min(high, Math.max(low, from + by * step * (step < 1 ? 1 : 4))));
   }
 
-  const names = Object.entries(CURVES).map(([curve, { name, line }]) => {
+  const names = Object.entries(CURVES).map(([curve, { name, line, colour }]) => {
     const button = action(name, () => desk.set({ curve }), "mg-chip mg-curve");
     button.dataset.curve = curve;
-    button.style.setProperty("--curve", `var(--mg-plan-${curve})`);
+    button.style.setProperty("--curve", `var(--mg-${colour})`);
     button.style.setProperty("--line", line);
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;

@@ -9,17 +9,18 @@ const KEYS = "A W S E D F T G Y H U J K play notes from C up; Z and X shift down
 
 export function playIn(app) {
   const say = (text) => app.say(text);
-  const recorder = (app.recorder = new Recorder(app.player, {
-    changed: () => app.player.tell("recording"),
-    failed: say,
-  }));
+  const recorder = (app.recorder = new Recorder(app.player, () => app.player.tell("recording")));
   const trade = (app.trade = new Trade(app, recorder));
   const part = choice("part", "Part", []),
     sizes = [2, 4, 8].map((number) => [number, `${number} bars`]),
     bars = choice("trade", "Bars to trade", sizes);
   const midi = action("MIDI keyboard", async () => {
-    midi.ariaPressed = await recorder.useMidi();
-    if (recorder.devices.length) say(`Connected: ${recorder.devices.join(", ")}.`);
+    try {
+      await recorder.useMidi();
+      say(`Connected: ${recorder.devices.join(", ")}.`);
+    } catch (error) {
+      say(error.message);
+    }
   });
   const keys = action("Computer keys", () => {
     recorder.useKeys(!recorder.keys);
@@ -51,6 +52,7 @@ export function playIn(app) {
     record.ariaPressed = swap.disabled = alone;
     swap.ariaPressed = record.disabled = bars.input.disabled = trades;
     keys.ariaPressed = recorder.keys;
+    midi.ariaPressed = recorder.devices.length > 0;
     offerParts(app.desk.current?.piece.tracks ?? []);
   }
   return Object.assign(fold("Record", "mg-play-in", [row]), { show });

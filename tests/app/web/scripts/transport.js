@@ -25,7 +25,7 @@ function playing() {
   const hears = {}, heard = [], before = globalThis.addEventListener;
   const player = { touch: (pitch, { velocity }) => heard.push(["on", pitch, velocity]), release: (pitch) => heard.push(["off", pitch]), synth: { loaded: false, wake() {} } };
   globalThis.addEventListener = (name, act) => (hears[name] = act);
-  const recorder = new Recorder(player, { changed() {}, failed() {} });
+  const recorder = new Recorder(player, () => {});
   globalThis.addEventListener = before;
   const key = (kind, name, more) => hears[kind]({ key: name, code: name, target: {}, preventDefault() {}, ...more });
   return { recorder, heard, key };
