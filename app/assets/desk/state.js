@@ -118,12 +118,6 @@ export class Desk extends Watched {
     return step.label;
   }
 
-  // Make the current state the first one, before which nothing can be undone.
-  begins() {
-    if (this.past.length === 1) this.past = [];
-    this.tell("begins");
-  }
-
   get undoes() {
     return this.past.at(-1)?.label ?? null;
   }

@@ -64,11 +64,6 @@ export class Composer {
     };
   }
 
-  reseed() {
-    if (this.app.desk.settings.newSeed)
-      this.app.desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
-  }
-
   // Have the server read the prompt before Continue is pressed, so that the first note comes at once.
   readAhead() {
     clearTimeout(this.ahead);
@@ -92,7 +87,7 @@ export class Composer {
     if ((await app.underWay) === false) return; // the error is shown already
     if (this.busy) return app.fail(BUSY);
     app.say("");
-    this.reseed();
+    if (desk.settings.newSeed) desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
     const parent = desk.current,
       ask = this.ask(what);
     const run = (this.run = {

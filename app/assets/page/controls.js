@@ -3,7 +3,6 @@ import { barCount } from "../music/piece.js";
 import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
 const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"]; // around a temperature of 1, 0.15 apart
-const MOST_SEED = 2 ** 31 - 1;
 const CHORDS = { placeholder: "C | G7 | Am F | C", spellcheck: false, maxLength: 400 };
 
 function creative(value) {
@@ -26,7 +25,7 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
     ends: check("ends", "Write an ending"),
     chords: field("chords", "Chord progression", "input", CHORDS),
     ...Object.fromEntries(fines),
-    seed: field("seed", "Seed", "input", { type: "number", min: 0, max: MOST_SEED }),
+    seed: field("seed", "Seed", "input", { type: "number", min: 0 }),
     newSeed: check("newSeed", "New seed each time"),
   };
 }
@@ -42,14 +41,13 @@ export function controlsPart(app) {
     within = [model, chosen, bars, variations, temperature, ending, chords, more];
   const box = fold("", "mg-card mg-controls", within),
     [summary] = box.children;
-  box.open = innerWidth > 760;
+  box.open = innerWidth > 900;
 
   onFields(box, (name, value) => {
     if (name === "model") return app.changeModel(value);
     if (name === "chosen") return desk.choose(value);
     if (name !== "seed") return desk.set({ [name]: value });
-    const seed = Math.min(MOST_SEED, Math.max(0, Math.floor(Number(value) || 0)));
-    return desk.set({ seed, newSeed: false });
+    return desk.set({ seed: Math.max(0, Math.floor(Number(value) || 0)), newSeed: false });
   });
 
   function show() {

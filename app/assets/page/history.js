@@ -3,18 +3,15 @@ import { action, barsLabel, count, fold, icon, make } from "../widgets/parts.js"
 
 const KINDS = { file: "opened", example: "example", edit: "edited" };
 
-function written({ how, region, piece }) {
-  if (how === "accompany")
-    return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} rewritten`;
-  return how === "infill" ? `${barsLabel(region)} rewritten` : barsLabel(region);
-}
-
 // The facts of an entry, the most important first.
 function factsOf(entry) {
-  const { kind, piece, model, seed, made, act } = entry,
+  const { kind, piece, region, how, model, seed, made, act } = entry,
     bars = count(piece.lines.length - 1, "bar");
   const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  if (kind === "take" && entry.region) return [written(entry), model, `seed ${seed}`, time];
+  if (kind === "take" && region) {
+    const what = how === "continue" ? "" : " rewritten";
+    return [barsLabel(region) + what, model, `seed ${seed}`, time];
+  }
   return [act ?? KINDS[kind], bars, time].filter(Boolean);
 }
 

@@ -81,7 +81,8 @@ async function openFirst(app) {
   const { desk } = app;
   if (desk.current || desk.past.length) return app.follow();
   await app.openExample(app.facts.examples[0].name);
-  desk.begins(); // not a step to undo
+  if (desk.past.length === 1) desk.past = []; // not a step to undo
+  app.changed();
 }
 
 async function start() {

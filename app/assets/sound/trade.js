@@ -72,7 +72,6 @@ export function withLate(take, asked, whole) {
 export class Trade {
   constructor(app, recorder) {
     Object.assign(this, { app, recorder, turn: null, say: (words) => app.say(words) });
-    this.delays = []; // seconds from the bar line to each answer
   }
 
   get on() {
@@ -100,7 +99,7 @@ export class Trade {
     await player.synth.wake();
     if (!(await player.synth.ready)) return this.stop(NO_SOUND);
     if (!this.on) return;
-    Object.assign(this, { bars, delays: [] });
+    this.bars = bars;
     this.#trade(recorder.barAfter(app.desk.current.piece));
   }
 
@@ -246,7 +245,6 @@ export class Trade {
       if (!take || player.entry?.id !== id) return true; // another piece was opened
       if (player.waiting || !(begun || player.playing)) return false;
       const offset = clock() - synth.now();
-      if (!begun) this.delays.push(anchor.time + offset - this.line);
       begun = true;
       const left = player.clock.seconds(take.piece.lines[take.region.stop]) - anchor.seconds;
       this.end = anchor.time + left / anchor.tempo + offset;
