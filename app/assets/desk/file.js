@@ -32,10 +32,10 @@ const row =
   (value) =>
     Array.isArray(value) && tests.every((test, place) => test(value[place]));
 const shape = (tests) => (value) =>
-  Boolean(value) && Object.entries(tests).every(([name, test]) => test(value[name]));
+  Object(value) === value && Object.entries(tests).every(([name, test]) => test(value[name]));
 // An object with any names that `named` accepts.
 const table = (named, test) => (value) =>
-  Boolean(value) &&
+  Object(value) === value &&
   Object.keys(value).length <= MOST_SIGNS &&
   Object.entries(value).every(([name, one]) => named(name) && test(one));
 const each = (test, ...names) => Object.fromEntries(names.map((name) => [name, test]));
@@ -154,14 +154,12 @@ const FITS = {
   curve: isCurve,
 };
 
-// The settings whose values are valid and of the type of those before them.
+// The settings in a project, those before where they are not valid.
 export const settingsOf = (found, before) =>
   Object.fromEntries(
-    Object.entries(before).flatMap(([name, usual]) => {
-      const value = found?.[name],
-        isOne =
-          typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
-      return isOne && (FITS[name]?.(value) ?? true) ? [[name, value]] : [];
+    Object.entries(before).map(([name, usual]) => {
+      const fits = FITS[name] ?? ((value) => typeof value === typeof usual);
+      return [name, fits(found?.[name]) ? found[name] : usual];
     }),
   );
 

@@ -7,7 +7,6 @@ import {
   emptyPiece,
   pieceOf,
   regionWithout,
-  trimmed,
   without,
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
@@ -250,13 +249,10 @@ export class App {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
-    if (act === "end")
-      return this.edit(trimmed(piece, stop), "cutting the end", {
-        region: regionWithout(region, stop, Infinity),
-      });
-    return this.edit(without(piece, first, stop), "deleting bars", {
-      region: regionWithout(region, first, stop),
-    });
+    const isEnd = act === "end",
+      bars = isEnd ? [stop, barCount(piece)] : [first, stop],
+      label = isEnd ? "cutting the end" : "deleting bars";
+    return this.edit(without(piece, ...bars), label, { region: regionWithout(region, ...bars) });
   }
 
   loop(id, range) {

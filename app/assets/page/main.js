@@ -18,19 +18,6 @@ const UNTRAINED =
 
 const UNSAVED = "The browser is out of storage for this project; save it as a file.";
 
-async function appOf(facts, store) {
-  const desk = await store.open(),
-    server = new Server();
-  const drawn = facts.sampling.map(({ name, value }) => [name, value]);
-  desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
-  const player = new Player(new URL(facts.assets, document.baseURI).href, {
-    soundOf: (entry) => server.made(entry, "sound"),
-    failed: (text) => app.fail(text),
-  });
-  const app = new App({ facts, desk, server, player });
-  return app;
-}
-
 // The parts of the page in their layout; `show` updates all of them.
 function partsOf(app, root) {
   const { desk, facts } = app;
@@ -90,8 +77,15 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    app = await appOf(facts, store),
-    { desk, player, server } = app,
+    server = new Server(),
+    desk = await store.open();
+  const drawn = facts.sampling.map(({ name, value }) => [name, value]);
+  desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
+  const player = new Player(new URL(facts.assets, document.baseURI).href, {
+    soundOf: (entry) => server.made(entry, "sound"),
+    failed: (text) => app.fail(text),
+  });
+  const app = new App({ facts, desk, server, player }),
     parts = partsOf(app, root),
     { stage, takes } = parts;
   // For the browser's console and for tests.

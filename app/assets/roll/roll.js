@@ -19,11 +19,6 @@ export class Axis {
     this.held = false; // the user is dragging
   }
 
-  join(roll) {
-    this.rolls.add(roll);
-    return () => this.rolls.delete(roll);
-  }
-
   scrolled(roll) {
     const left = roll.view.scrollLeft;
     if (Math.abs(left - this.left) < 1) return;
@@ -67,7 +62,7 @@ export class Roll {
     this.gutter = GUTTER;
     this.bars = 0;
     this.played = null; // the tick that is heard
-    this.leave = axis.join(this);
+    axis.rolls.add(this);
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
@@ -77,7 +72,7 @@ export class Roll {
   }
 
   close() {
-    this.leave();
+    this.axis.rolls.delete(this);
     this.sized.disconnect();
   }
 

@@ -44,7 +44,9 @@ function trackLine(app, track, index) {
     solo = toggle("solo", "S", "Solo");
   const bounds = { type: "range", name: "volume", min: 0, max: 127 },
     volume = make("input", "", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
-    kind = instrumentChoice(track, app.facts.instruments);
+    names = track.drum ? ["Drum kit"] : app.facts.instruments,
+    chosen = { name: "program", ariaLabel: `Instrument of ${track.name}`, disabled: track.drum },
+    kind = make("select", "", options([...names.entries()]), chosen);
   const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
   const write = action("Write a new part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
@@ -67,11 +69,4 @@ function trackLine(app, track, index) {
     );
   };
   return line;
-}
-
-function instrumentChoice(track, instruments) {
-  const names = track.drum ? ["Drum kit"] : instruments,
-    ariaLabel = `Instrument of ${track.name}`,
-    more = { name: "program", ariaLabel, disabled: track.drum };
-  return make("select", "", options([...names.entries()]), more);
 }

@@ -40,7 +40,7 @@ function longRoll(bars) {
   const act = { select: (range) => (roll.range = range), choose: (now) => (roll.bars = now), layout() {} };
   Object.assign(roll, act, { canvas: element(), bars: 1, acts: {} });
   Object.defineProperty(roll.view, "scrollWidth", { get: () => Math.max(846, roll.gutter + roll.beats * roll.beatWidth) });
-  roll.axis.join(roll);
+  roll.axis.rolls.add(roll);
   return roll;
 }
 

@@ -154,6 +154,7 @@ export const tests = {
       ok(!canShow(plain({ ...desk.open, goals: { of: "song", bars } })), JSON.stringify(bars));
     equal(settingsOf({ plan: true, curve: "speed" }, { plan: false, curve: "density" }), {
       plan: true,
+      curve: "density",
     });
   },
 };
