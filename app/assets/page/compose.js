@@ -8,13 +8,7 @@ import { planAsked } from "../widgets/plan_view.js";
 const MOST_SEED = 1e6;
 const BUSY = "The last request is still running; press Stop or wait until it ends.";
 const STILL_MS = 300; // without changes before the prompt is read ahead
-const ENDINGS = {
-  done: (seconds, takes) => `${count(takes, "take")} ready in ${seconds} s.`,
-  stopped: (seconds) => `Stopped after ${seconds} s; the notes so far are kept.`,
-  late: (seconds) => `Stopped at the time limit, ${seconds} s; the notes so far are kept.`,
-  bound: (seconds) =>
-    `Stopped after ${seconds} s at the model’s greatest length; the notes so far are kept.`,
-};
+const STOPS = { stopped: "", late: " at the time limit", bound: " at the model’s greatest length" };
 
 const TAKE = /(^|, )(take|variation) [\d.]+$/i; // "variation": in projects of earlier versions
 
@@ -114,7 +108,10 @@ export class Composer {
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
-      ending = ENDINGS[view.state](view.seconds, run.ids.length);
+      ending =
+        view.state === "done"
+          ? `${count(run.ids.length, "take")} ready in ${view.seconds} s.`
+          : `Stopped${STOPS[view.state]} after ${view.seconds} s; the notes so far are kept.`;
     if (!this.app.trade?.on) this.app.say(isHere ? ending : `${ending} See the history.`);
   }
 

@@ -1,7 +1,7 @@
 // The stage: the piece to work on, the notes on its import, and the ways to open one.
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
-import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
+import { cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
 import { action, count, fold, make, marked, menu } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
@@ -10,6 +10,8 @@ import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
+const HOW = "Click to add a note; drag a note to move it, or its right edge to resize it.";
+const HIGH = "clamp(240px, 34vh, 380px)";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 
 // The notes on the import, in a fold that is open if something was changed.
@@ -44,7 +46,7 @@ function pencilFor(app, roll, changed) {
     app.drawing = on;
     roll.high = on ? HIGHER : HIGH;
     pencil.ariaPressed = on;
-    if (on) roll.select(null);
+    if (on) (roll.select(null), app.say(HOW));
   };
   pencil.switch(false);
   return pencil;
@@ -83,7 +85,7 @@ function newMenu(app) {
 function stageParts(app, { roll }, show) {
   const { desk } = app;
   const title = make("h2", "", "…"),
-    hint = make("span", "mg-hint"),
+    hint = make("span", "mg-hint", "drag to select bars"),
     parts = { hint, title, idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
   parts.pencil = pencilFor(app, roll, show);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), app.changed()));
@@ -98,11 +100,6 @@ function stageParts(app, { roll }, show) {
     bend: (bars, value) => parts.plan.bend(bars, value),
   });
   return parts;
-}
-
-function hintFor(app, isScore) {
-  if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
-  return isScore ? "click a bar to go there" : "drag to select bars";
 }
 
 export function stagePart(app, lanesNow) {
@@ -136,7 +133,7 @@ export function stagePart(app, lanesNow) {
 
   function showPiece(entry) {
     const bars = barCount(entry.piece);
-    hint.textContent = hintFor(app, score.on);
+    hint.hidden = app.drawing || score.on;
     facts.textContent = `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     card.show(app.recorder.shown(entry), {

@@ -2,7 +2,7 @@
 import { aroundNew, countIn } from "../music/piece.js";
 import { Axis } from "../roll/roll.js";
 import { Blind } from "../widgets/blind.js";
-import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
+import { cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
@@ -20,7 +20,7 @@ function takeCard(app, id, axis) {
     { number, how } = entryOf(),
     name = `Take ${number + 1}`;
   const label = `Piano roll of take ${number + 1}`,
-    parts = cardParts(app, entryOf, { label, height: "178px", axis }),
+    parts = cardParts(app, entryOf, { label, height: "clamp(200px, 26vh, 280px)", axis }),
     { facts, star, roll, bar, play, menu } = parts;
   const words = how === "continue" ? "Continue from here" : "Use this take",
     further = action(words, () => app.use(id), "mg-chip mg-further"),
@@ -35,7 +35,6 @@ function takeCard(app, id, axis) {
       over = entry.state !== "running",
       fresh = countIn(entry.piece, entry.region);
     facts.textContent = factsOf(entry, fresh);
-    roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     parts.show(entry, { lanes, seen: aroundNew(entry), plan: planShown(app, entry) });
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill";
@@ -48,13 +47,12 @@ function cardList(app) {
   const { desk } = app;
   const rest = make("p", "mg-rest"),
     grid = make("div", "mg-takes", [rest]),
-    list = { grid, axis: new Axis(), cards: [] };
+    axis = new Axis(),
+    list = { grid, cards: [] };
   function renew(ids) {
     const before = list.cards,
       left = before.findIndex((one) => one.card.contains(document.activeElement));
-    if (!before.length || !ids.every((id) => before.some((one) => one.id === id)))
-      list.axis = new Axis();
-    list.cards = ids.map((id) => takeCard(app, id, list.axis));
+    list.cards = ids.map((id) => takeCard(app, id, axis));
     grid.append(...(ids.length ? list.cards.map((one) => one.card) : [rest]));
     const next = list.cards[Math.min(left, ids.length - 1)];
     passFocus(grid, next?.play ?? app.stageRoll);

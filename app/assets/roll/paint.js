@@ -23,15 +23,11 @@ const NAMES = [
 const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
 // Register the properties, so that computed styles give them as colours in both schemes.
 for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
-const longest = new WeakMap(); // notes → the longest duration
 
 function longestOf(notes) {
-  if (!longest.has(notes)) {
-    let most = 0;
-    for (let i = 1; i < notes.length; i += WIDTH) if (notes[i] > most) most = notes[i];
-    longest.set(notes, most);
-  }
-  return longest.get(notes);
+  let most = 0;
+  for (let i = 1; i < notes.length; i += WIDTH) if (notes[i] > most) most = notes[i];
+  return most;
 }
 
 // The line on a roll with its flag: the end of the prompt or the beginning of the new part; null if there is none, as if

@@ -15,8 +15,6 @@ const ACTS = {
 const BUSY = "The model is composing; press Stop first.";
 const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
-export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a single take
-
 // The parts of a card. `show` takes an entry and how its roll shows it.
 export function cardParts(app, entryOf, options) {
   const { desk, player } = app;

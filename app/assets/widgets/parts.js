@@ -35,8 +35,8 @@ export function make(tag, className = "", within = "", more = {}) {
 export const write = (box, text) => box.textContent === text || (box.textContent = text);
 
 // A collapsible section.
-export const fold = (words, className, within = [], more = {}) =>
-  make("details", className, [make("summary", "", words), ...within], more);
+export const fold = (words, className, within) =>
+  make("details", className, [make("summary", "", words), ...within]);
 
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
