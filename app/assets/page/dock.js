@@ -80,7 +80,7 @@ export function dockPart(app) {
 
   function show() {
     const { entry } = player;
-    showPlay(play, app, entry ?? desk.current, ["Play the loaded piece", "Pause playback"]);
+    showPlay(play, app, entry ?? desk.current);
     title.textContent = entry ? entry.title : "";
     for (const part of [said, playback, go]) part.show();
     move();

@@ -42,50 +42,40 @@ function takeCard(app, id, axis) {
   return { id, card, show, roll, play };
 }
 
-// The cards of the current takes, or a hint if there are none. `show` returns whether the takes have changed.
-function cardList(app) {
-  const { desk } = app;
-  const rest = make("p", "mg-rest"),
-    grid = make("div", "mg-takes", [rest]),
+// The cards of the current takes, or a hint if there are none.
+export function takesPart(app, lanesNow) {
+  const { desk } = app,
     axis = new Axis(),
-    list = { grid, cards: [] };
+    compare = new Blind(app),
+    zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
+    tools = make("span", "mg-tools", [compare.opener, zoom]),
+    rest = make("p", "mg-rest"),
+    grid = make("div", "mg-takes", [rest]),
+    box = make("section", "mg-takes-part", [tools, grid], { id: "mg-takes", ariaLabel: "Takes" });
+  let cards = [];
+
   function renew(ids) {
-    const before = list.cards,
+    const before = cards,
       left = before.findIndex((one) => one.card.contains(document.activeElement));
-    list.cards = ids.map((id) => takeCard(app, id, axis));
-    grid.append(...(ids.length ? list.cards.map((one) => one.card) : [rest]));
-    const next = list.cards[Math.min(left, ids.length - 1)];
-    passFocus(grid, next?.play ?? app.stageRoll);
+    cards = ids.map((id) => takeCard(app, id, axis));
+    grid.append(...(ids.length ? cards.map((one) => one.card) : [rest]));
+    passFocus(grid, cards[Math.min(left, ids.length - 1)]?.play ?? app.stageRoll);
     for (const one of before) (one.roll.close(), one.card.remove());
     if (ids.length) rest.remove();
   }
-  list.show = (lanes) => {
-    const ids = desk.takes.map((take) => take.id),
-      others = ids.join() !== list.cards.map((one) => one.id).join();
-    if (others) renew(ids);
-    const act = desk.current?.piece.notes.length ? "Continue" : "Generate";
-    rest.textContent = `Press ${act}. Takes appear here note by note, and you can play them while they are being written.`;
-    for (const one of list.cards) one.show(lanes);
-    return others;
-  };
-  return list;
-}
-
-export function takesPart(app, lanesNow) {
-  const list = cardList(app),
-    compare = new Blind(app),
-    zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) }),
-    tools = make("span", "mg-tools", [compare.opener, zoom]),
-    more = { id: "mg-takes", ariaLabel: "Takes" },
-    box = make("section", "mg-takes-part", [tools, list.grid], more);
 
   function show() {
-    const others = list.show(lanesNow()),
-      { run } = app.composer;
-    tools.hidden = !list.cards.length;
+    const ids = desk.takes.map((take) => take.id),
+      isOther = ids.join() !== cards.map((one) => one.id).join(),
+      isNew = isOther && ids.some((id) => app.composer.run?.ids.includes(id)),
+      act = desk.current?.piece.notes.length ? "Continue" : "Generate",
+      lanes = lanesNow();
+    if (isOther) renew(ids);
+    rest.textContent = `Press ${act}. Takes appear here note by note, and you can play them while they are being written.`;
+    for (const one of cards) one.show(lanes);
+    tools.hidden = !ids.length;
     compare.show();
-    const isNew = others && list.cards.some(({ id }) => run?.ids.includes(id));
-    if (isNew && !app.trade.on) list.cards[0].card.scrollIntoView({ block: "nearest" }); // else the player is at the keyboard
+    if (isNew && !app.trade.on) cards[0].card.scrollIntoView({ block: "nearest" }); // else the player is at the keyboard
   }
-  return Object.assign(box, { show, cards: () => list.cards, dialog: compare.box });
+  return Object.assign(box, { show, cards: () => cards, dialog: compare.box });
 }

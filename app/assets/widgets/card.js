@@ -34,7 +34,7 @@ export function cardParts(app, entryOf, options) {
     roll.show(entry, shown);
     bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();
-    showPlay(play, app, entryOf(), ["Play", "Pause"]);
+    showPlay(play, app, entryOf());
   }
   const facts = make("span", "mg-facts");
   return { facts, star, roll, bar, play, menu, show };
@@ -84,13 +84,13 @@ function rangeBar(app, roll, entryOf) {
 }
 
 // Show on a button whether a piece plays or waits for notes, and what a click does.
-export function showPlay(button, { player }, entry, [play, pause]) {
+export function showPlay(button, { player }, entry) {
   const on = player.playing && player.entry?.id === entry?.id,
     sign = on ? (player.waiting ? "wait" : "pause") : "play";
   button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
   if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
   button.dataset.sign = sign;
-  rename(button, on ? pause : play);
+  rename(button, on ? "Pause" : "Play");
 }
 
 function starButton(desk, idOf) {
