@@ -128,7 +128,7 @@ class Sampling:
 
     temperature: float = _set_by(1.0, Control(
         "how daring: 0 always takes the most probable token, 1 is the model itself", "T",
-        "Temperature", "0: always the most probable note", most=2,
+        "Creativity", "0: always the most probable note, 1: the model itself", most=2,
     ))  # fmt: skip
     top_p: float = _set_by(1.0, Control(
         "only the most probable tokens whose probabilities add up to P", "P",

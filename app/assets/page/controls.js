@@ -2,21 +2,15 @@
 import { barCount } from "../music/piece.js";
 import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
-const CREATIVITY = ["safe", "careful", "natural", "bold", "wild"]; // around a temperature of 1, 0.15 apart
 const CHORDS = { placeholder: "C | G7 | Am F | C", spellcheck: false, maxLength: 400 };
-
-function creative(value) {
-  const place = Math.min(4, Math.max(0, Math.round((value - 1) / 0.15) + 2));
-  return `${CREATIVITY[place]} · ${value}`;
-}
 
 // The fields by the names of their settings; those of the sampling parameters are the server's.
 function fieldsOf({ models, mostBars, mostVariations, sampling }) {
   const offered = models.map(({ name, player }) => [name, `${name} · ${player}`]);
-  const fines = sampling.map(({ name, label, hint: info, least, most, step }) => {
-    if (name !== "temperature") return [name, slider(name, label, least, most, { step, info })];
-    return [name, slider(name, "Creativity", least, most, { step, inWords: creative })];
-  });
+  const drawn = sampling.map(({ name, label, hint: info, least, most, step }) => [
+    name,
+    slider(name, label, least, most, { step, info }),
+  ]);
   return {
     model: choice("model", "Model", offered),
     chosen: slider("chosen", "Continue after bar", 1, 16),
@@ -24,7 +18,7 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
     variations: slider("variations", "Takes", 1, mostVariations),
     ends: check("ends", "Write an ending"),
     chords: field("chords", "Chord progression", "input", CHORDS),
-    ...Object.fromEntries(fines),
+    ...Object.fromEntries(drawn),
     seed: field("seed", "Seed", "input", { type: "number", min: 0 }),
     newSeed: check("newSeed", "New seed each time"),
   };

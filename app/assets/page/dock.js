@@ -90,8 +90,8 @@ export function dockPart(app) {
     if (!entry) return void (time.textContent = "");
     const bars = barCount(entry.piece),
       bar = Math.min(bars, barAt(entry.piece, player.tick) + 1),
-      times = [player.tick, player.end].map((tick) => clockTime(player.secondsTo(tick)));
-    write(time, `${times.join(" / ")} · bar ${bar} of ${bars}`);
+      seconds = [player.tick, player.end].map((tick) => player.clock.seconds(tick) / player.tempo);
+    write(time, `${seconds.map(clockTime).join(" / ")} · bar ${bar} of ${bars}`);
   }
   return Object.assign(box, { show, move });
 }

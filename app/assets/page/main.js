@@ -95,7 +95,11 @@ async function start() {
   let asked = null;
   app.changed = () => (asked ??= requestAnimationFrame(() => ((asked = null), parts.show())));
   // The player uses the mix of the piece it plays, not of the one on the stage.
-  const adjust = () => player.adjust({ ...desk.settings, mix: desk.mixOf(player.entry) });
+  const adjust = () => {
+    player.setTempo(desk.settings.tempo);
+    player.setTranspose(desk.settings.transpose);
+    player.setMix(desk.mixOf(player.entry));
+  };
   adjust();
   desk.watch((what) => {
     if (what === "settings") adjust();

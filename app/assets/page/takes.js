@@ -6,6 +6,8 @@ import { cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
+const HINT = "Takes appear here note by note, and you can play them while they are being written.";
+
 // Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
 function factsOf({ state, how, seed }, fresh) {
   if (state === "running") return count(fresh, "new note");
@@ -49,7 +51,7 @@ export function takesPart(app, lanesNow) {
     compare = new Blind(app),
     zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
     tools = make("span", "mg-tools", [compare.opener, zoom]),
-    rest = make("p", "mg-rest"),
+    rest = make("p", "mg-rest", HINT),
     grid = make("div", "mg-takes", [rest]),
     box = make("section", "mg-takes-part", [tools, grid], { id: "mg-takes", ariaLabel: "Takes" });
   let cards = [];
@@ -68,10 +70,8 @@ export function takesPart(app, lanesNow) {
     const ids = desk.takes.map((take) => take.id),
       isOther = ids.join() !== cards.map((one) => one.id).join(),
       isNew = isOther && ids.some((id) => app.composer.run?.ids.includes(id)),
-      act = desk.current?.piece.notes.length ? "Continue" : "Generate",
       lanes = lanesNow();
     if (isOther) renew(ids);
-    rest.textContent = `Press ${act}. Takes appear here note by note, and you can play them while they are being written.`;
     for (const one of cards) one.show(lanes);
     tools.hidden = !ids.length;
     compare.show();

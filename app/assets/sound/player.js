@@ -54,11 +54,6 @@ export class Player extends Transport {
     this.grow(entry.piece, this.#frontier(entry));
   }
 
-  // The seconds from the start to a tick.
-  secondsTo(tick) {
-    return this.clock.seconds(tick) / this.tempo;
-  }
-
   async play() {
     const { entry } = this;
     if (!entry?.piece.notes.length && entry?.state !== "running") return;
@@ -96,13 +91,6 @@ export class Player extends Transport {
     clearTimeout(this.timer);
     this.pump(document.hidden ? AHEAD_HIDDEN : AHEAD);
     if (this.playing) this.timer = setTimeout(() => this.#run(), PUMP);
-  }
-
-  // Apply the settings of the desk.
-  adjust({ tempo, transpose, mix }) {
-    this.setTempo(tempo);
-    this.setTranspose(transpose);
-    this.setMix(mix);
   }
 
   // Play a single note; with `seconds` 0, until it is released.
