@@ -38,10 +38,8 @@ function lockDesk(id, own) {
 }
 
 export class Store {
-  constructor() {
-    this.unsaved = new Set();
-    this.latest = 0; // the time of the last save, by a clock that may have been set back since
-  }
+  unsaved = new Set();
+  latest = 0; // the time of the last save, by a clock that may have been set back since
 
   // Open the desk of this tab, a copy of the last one used, or an empty one.
   async open() {

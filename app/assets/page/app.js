@@ -109,29 +109,26 @@ export class App {
 
   // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
   async #open(ask, more, label) {
-    const opened = await this.server.open({ model: this.model.name, ...ask });
-    return () => this.opened(opened, { file: bytesFrom(opened.file), ...more }, label);
+    const { made, piece, file, ...told } = await this.server.open({
+      model: this.model.name,
+      ...ask,
+    });
+    const entry = {
+      ...this.blank(more.kind, told.title),
+      ...told,
+      piece: pieceOf(piece),
+      file: bytesFrom(file),
+      provenance: made ?? null,
+      seed: made?.seed,
+      keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
+      ...more,
+    };
+    return () => (this.desk.show(entry, label), this.follow());
   }
 
   blank(kind, title) {
     const empty = { parent: null, notices: [], remarks: [], region: null };
     return { ...empty, id: newId(), kind, title, made: Date.now(), state: "done" };
-  }
-
-  opened(opened, more, label) {
-    const { made, ...told } = opened;
-    const entry = {
-      ...this.blank(more.kind, opened.title),
-      ...told,
-      piece: pieceOf(opened.piece),
-      provenance: made ?? null,
-      seed: made?.seed,
-      keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),
-      ...more,
-    };
-    this.desk.show(entry, label);
-    this.follow();
-    return entry;
   }
 
   // Choose another model; if its language differs, the piece is read again, with all edits.
@@ -152,9 +149,10 @@ export class App {
 
   // Load the piece on the stage into the player, unless something plays.
   follow() {
-    const entry = this.desk.current;
-    if (!entry) this.player.unload();
-    else if (!this.player.playing) this.player.load(entry, { at: 0 });
+    const { player, desk } = this;
+    if (player.playing) return;
+    if (desk.current) player.load(desk.current, { at: 0 });
+    else player.unload();
   }
 
   undo() {

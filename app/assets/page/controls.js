@@ -57,6 +57,7 @@ export function controlsPart(app) {
     ends.show(settings.ends && !lacks.ends);
     ends.input.disabled = Boolean(lacks.ends);
     why.textContent = lacks.ends ?? "";
+    why.hidden = !lacks.ends;
     const asked = `${count(settings.bars, "bar")}, ${count(settings.variations, "take")}`;
     summary.textContent = `Settings: ${asked}`;
   }

@@ -9,10 +9,8 @@ import { showPlay } from "../widgets/card.js";
 function playbackMenu(app) {
   const { desk, player } = app;
   const loop = check("loop", "Loop"),
-    inPercent = { step: 0.05, inWords: (to) => `${Math.round(to * 100)} %` },
-    signed = { inWords: (to) => (to > 0 ? `+${to}` : `${to}`) },
-    tempo = slider("tempo", "Tempo", 0.5, 2, inPercent),
-    transpose = slider("transpose", "Transpose", -12, 12, signed),
+    tempo = slider("tempo", "Tempo (×)", 0.5, 2, { step: 0.05 }),
+    transpose = slider("transpose", "Transpose", -12, 12),
     box = menu("Playback", [loop, tempo, transpose], "mg-playback");
   onFields(box, (name, value) => {
     if (name !== "loop") return desk.set({ [name]: value });

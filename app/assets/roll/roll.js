@@ -5,7 +5,6 @@ import { planOf } from "../music/plan.js";
 import { FLAG, GUTTER, paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
 import { listenForDrags } from "./range.js";
-import { lanesOf } from "./scale.js";
 
 const LEAST = 2,
   MOST = 160; // pixels per beat; zooming stops at LEAST, but "Fit" may go below
@@ -76,8 +75,8 @@ export class Roll {
     this.sized.disconnect();
   }
 
-  // `lanes`: those shared by all rolls, by default the piece's own; `seen`: the bars to show, null for all.
-  show(entry, { lanes = null, bars = null, seen = null, plan = null } = {}) {
+  // `lanes`: those shared by all rolls; `seen`: the bars to show, null for all.
+  show(entry, { lanes, bars = null, seen = null, plan = null } = {}) {
     const { piece } = entry;
     this.plan = plan;
     this.high = this.height; // adds the lane of the plan
@@ -85,7 +84,7 @@ export class Roll {
     this.id = entry.id;
     this.piece = piece;
     this.region = entry.region ?? null;
-    this.lanes = lanes ?? lanesOf([piece]);
+    this.lanes = lanes;
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");

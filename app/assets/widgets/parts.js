@@ -86,17 +86,15 @@ export function onFields(box, act) {
   return box;
 }
 
-// A slider with a number field, or with words for the number if `inWords` is given. Fields are named, and `show` their value.
-export function slider(name, label, min, max, { step = 1, inWords = null, info = "" } = {}) {
+// A slider with a number field. Fields are named, and `show` their value.
+export function slider(name, label, min, max, { step = 1, info = "" } = {}) {
   const bounds = { type: "range", min, max, step },
     range = make("input", "", "", { ...bounds, name, id: `mg-${name}-range` }),
     more = { ...bounds, type: "number", ariaLabel: `${label}, as a number` },
-    number = make("input", "mg-number", "", more),
-    words = make("output", "mg-said");
+    number = make("input", "mg-number", "", more);
   const show = (value) => {
     range.value = value;
     if (document.activeElement !== number) number.value = value; // do not overwrite what is being typed
-    if (inWords) range.ariaValueText = words.textContent = inWords(value);
   };
   number.addEventListener("change", () => {
     if (number.value !== "") range.value = number.value; // clamped to the bounds and steps
@@ -104,26 +102,20 @@ export function slider(name, label, min, max, { step = 1, inWords = null, info =
     range.dispatchEvent(new Event("input", { bubbles: true }));
   });
   const title = make("label", "mg-label", label, { htmlFor: range.id }),
-    head = make("div", "mg-field-head", [title, inWords ? words : number]),
-    within = [head, range, make("span", "mg-info", info)];
+    head = make("div", "mg-field-head", [title, number]),
+    within = [head, range, make("span", "mg-info", info, { hidden: !info })];
   const most = (to) => (range.max = number.max = to);
   return Object.assign(make("div", "mg-field", within, { id: `mg-${name}` }), { show, most });
 }
 
 // An input or a select with its label above; what is being typed is not overwritten.
 export function field(id, label, tag = "input", more = {}) {
-  const input = make(tag, "", "", {
-      id: `mg-${id}-input`,
-      name: id,
-      ...more,
-    }),
-    title = make("label", "mg-label", label, { htmlFor: input.id });
+  const input = make(tag, "", "", { id: `mg-${id}-input`, name: id, ...more }),
+    title = make("label", "mg-label", label, { htmlFor: input.id }),
+    box = make("div", "mg-field", [title, input], { id: `mg-${id}` });
   const show = (value) =>
     (tag === "input" && document.activeElement === input) || (input.value = value);
-  return Object.assign(make("div", "mg-field", [title, input], { id: `mg-${id}` }), {
-    input,
-    show,
-  });
+  return Object.assign(box, { input, show });
 }
 
 // The options of a select, from pairs [value, text].
@@ -138,11 +130,9 @@ export function choice(id, label, pairs, more = {}) {
 
 export function check(id, label, more = {}) {
   const input = make("input", "", "", { type: "checkbox", name: id, ...more }),
-    show = (on) => (input.checked = on);
-  return Object.assign(make("label", "mg-check", [input, label], { id: `mg-${id}` }), {
-    input,
-    show,
-  });
+    show = (on) => (input.checked = on),
+    box = make("label", "mg-check", [input, label], { id: `mg-${id}` });
+  return Object.assign(box, { input, show });
 }
 
 // A popover: closes on Escape, on a click elsewhere or on an item, and when it loses the focus.

@@ -76,7 +76,7 @@ def begin(page: Page, name: str) -> None:
 def playback(page: Page, name: str, number: float) -> None:
     """Set tempo or transposition."""
     page.locator(".mg-playback > button").click()
-    page.locator(f"#mg-{name} input").fill(str(number))
+    page.locator(f"#mg-{name} input[type=range]").fill(str(number))
     page.keyboard.press("Escape")
 
 
