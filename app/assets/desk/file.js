@@ -10,7 +10,8 @@ const MOST_BYTES = 64 << 20;
 const MOST_TRACKS = 64,
   MOST_NOTES = 1e5,
   MOST_SIGNS = 1e5,
-  MOST_BEATS = 1e5; // of a piece
+  MOST_BEATS = 1e5,
+  MOST_BAR_BEATS = 1024; // of a piece
 const MOST_PIECES = 5e3,
   MOST_TAKES = 32,
   MOST_WORDS = 100; // takes of one request; remarks on a piece
@@ -53,13 +54,14 @@ const hasPiece = shape({
 function isPiece(piece) {
   if (!hasPiece(piece)) return false;
   const { tracks, notes, lines, ticksPerBeat, tempos } = piece,
-    most = [Infinity, Infinity, 127, 127, tracks.length - 1];
+    most = [Infinity, Infinity, 127, 127, tracks.length - 1],
+    isBar = between(1, MOST_BAR_BEATS * ticksPerBeat);
   return (
     notes.length % 5 === 0 &&
     notes.every((value, place) => value <= most[place % 5]) &&
     lines.length > 1 &&
     lines.at(-1) <= MOST_BEATS * ticksPerBeat &&
-    lines.every((line, bar) => !bar || line > lines[bar - 1]) &&
+    lines.every((line, bar) => !bar || isBar(line - lines[bar - 1])) &&
     tempos.length > 0
   );
 }
@@ -158,7 +160,8 @@ const FITS = {
 export const settingsOf = (found, before) =>
   Object.fromEntries(
     Object.entries(before).map(([name, usual]) => {
-      const fits = FITS[name] ?? ((value) => typeof value === typeof usual);
+      const isAlike = (value) => typeof value === typeof usual && Math.abs(value) !== Infinity,
+        fits = FITS[name] ?? isAlike;
       return [name, fits(found?.[name]) ? found[name] : usual];
     }),
   );
