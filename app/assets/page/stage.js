@@ -20,9 +20,9 @@ function readingNotes() {
     box = fold("", "mg-remarks", [list]);
   let noted = null;
   function show(entry) {
-    if (noted === entry) return;
-    noted = entry;
     const { notices = [], remarks = [] } = entry ?? {};
+    if (noted === notices) return; // as after an edit
+    noted = notices;
     list.replaceChildren(
       ...notices.map(({ text }) => make("li", "mg-note", text)),
       ...remarks.map((text) => make("li", "", text)),
@@ -67,18 +67,16 @@ function newMenu(app) {
     made.dataset.example = name;
     return made;
   };
-  return menu(
-    "New",
-    [
-      item("nothing", "New idea", () => app.openNothing()),
-      item("grid", "Blank piece", () => app.openGrid()),
-      make("p", "mg-menu-words", "Examples"),
-      ...app.facts.examples.map(({ name, title }) =>
-        item(name, title, () => app.openExample(name)),
-      ),
-    ],
-    "mg-new-menu",
+  const examples = app.facts.examples.map(({ name, title }) =>
+    item(name, title, () => app.openExample(name)),
   );
+  const items = [
+    item("nothing", "New idea", () => app.openNothing()),
+    item("grid", "Blank piece", () => app.openGrid()),
+    make("p", "mg-menu-words", "Examples"),
+    ...examples,
+  ];
+  return menu("New", items, "mg-new-menu");
 }
 
 // The parts of the stage that the cards of takes lack, by name.

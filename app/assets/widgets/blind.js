@@ -72,23 +72,27 @@ export function blind(pair, random = Math.random) {
 
 // The choices, in the browser's storage.
 export class Choices {
-  constructor(store = localStorage) {
-    this.store = store;
+  constructor(storeOf = () => localStorage) {
+    this.storeOf = storeOf;
   }
 
   get all() {
-    return JSON.parse(this.store.getItem(KEPT) ?? "[]"); // another tab may have added some
+    try {
+      return JSON.parse(this.storeOf().getItem(KEPT) ?? "[]"); // another tab may have added some
+    } catch {
+      return []; // a browser that stores nothing
+    }
   }
 
   // `chosen` is "A", "B" or "none".
   add({ A, B, bars }, chosen, title) {
     const choice = { id: newId(), made: new Date().toISOString(), title };
     const heard = { bars: [bars.first + 1, bars.stop], A: A.facts, B: B.facts };
-    this.store.setItem(KEPT, JSON.stringify([...this.all, { ...choice, ...heard, chosen }]));
+    this.storeOf().setItem(KEPT, JSON.stringify([...this.all, { ...choice, ...heard, chosen }]));
   }
 
   clear() {
-    this.store.removeItem(KEPT);
+    this.storeOf().removeItem(KEPT);
   }
 
   text() {
@@ -110,12 +114,11 @@ export class Blind {
       forget = () => (this.choices.clear(), this.show());
     this.next = action("Next pair", () => this.draw(), "mg-chip mg-further");
     this.stored = [action("", give), action("Delete choices", forget)];
-    const [players, choices, foot] = [this.plays, this.verdicts, [this.next, ...this.stored]].map(
-      (some) => make("div", "mg-row", some),
-    );
+    const foot = [this.next, ...this.stored],
+      rows = [this.plays, this.verdicts, foot].map((some) => make("div", "mg-row", some));
     const close = icon("close", "Close", () => this.box.close()),
       head = make("div", "mg-field-head", [make("h2", "", NAME), close]),
-      all = [head, make("p", "mg-said", HOW), players, choices, this.said, foot];
+      all = [head, make("p", "mg-said", HOW), ...rows, this.said];
     this.box = make("dialog", "mg-blind", all, { ariaLabel: NAME });
     this.box.addEventListener("close", () => this.close());
   }

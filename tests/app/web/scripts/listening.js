@@ -93,7 +93,7 @@ export const tests = {
   },
   "a choice is stored with its sides, and can be exported and deleted"() {
     const kept = store(),
-      choices = new Choices(kept),
+      choices = new Choices(() => kept),
       [pair] = pairsOf(desked({}, take(0)));
     choices.add(
       blind(pair, () => 0),
