@@ -15,7 +15,6 @@ import { takesPart } from "./takes.js";
 
 const UNTRAINED =
   "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
-
 const UNSAVED = "The browser is out of storage for this project; save it as a file.";
 
 // The parts of the page in their layout; `show` updates all of them.

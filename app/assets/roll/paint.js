@@ -32,7 +32,7 @@ function longestOf(notes) {
 
 // The line on a roll with its flag: the end of the prompt or the beginning of the new part; null if there is none, as if
 // all is new or only some tracks are.
-export function lineOf({ isPrompt, bars, region, piece }) {
+function lineOf({ isPrompt, bars, region, piece }) {
   const all = barCount(piece),
     isPart = region && !region.tracks && (region.first || region.stop < all);
   if (isPrompt ? !bars : !isPart) return null;
