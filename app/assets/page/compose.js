@@ -5,7 +5,6 @@ import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
 
-const MOST_SEED = 1e6;
 const BUSY = "The last request is still running; press Stop or wait until it ends.";
 const STILL_MS = 300; // without changes before the prompt is read ahead
 const STOPS = { stopped: "", late: " at the time limit", bound: " at the model’s greatest length" };
@@ -81,7 +80,7 @@ export class Composer {
     if ((await app.underWay) === false) return; // the error is shown already
     if (this.busy) return app.fail(BUSY);
     app.say("");
-    if (desk.settings.newSeed) desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
+    if (desk.settings.newSeed) desk.set({ seed: Math.floor(Math.random() * 1e6) });
     const parent = desk.current,
       ask = this.ask(what);
     const run = (this.run = {

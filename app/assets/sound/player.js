@@ -35,6 +35,7 @@ export class Player extends Transport {
   // Load a piece. If another one plays, playback continues in this one at the same beat.
   load(entry, { at = null } = {}) {
     if (this.entry?.id === entry.id) return this.update(entry);
+    this.audio.pause();
     this.entry = entry;
     super.load(entry.piece, this.#frontier(entry));
     if (at !== null) this.seek(at);
