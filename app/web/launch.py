@@ -21,6 +21,7 @@ import gradio as gr
 import orjson
 from fastapi.exceptions import RequestValidationError
 from gradio.route_utils import FnIndexInferError
+from pretty_midi import INSTRUMENT_MAP
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -108,6 +109,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
+        "instruments": [*INSTRUMENT_MAP],
         "sampling": [
             {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
             for name, control in CONTROLS.items()

@@ -2,7 +2,6 @@
 // page. Finished entries are immutable; a step stores what was open.
 
 import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
-import { Watched } from "./watched.js";
 
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
@@ -23,6 +22,23 @@ const SETTINGS = {
 };
 
 export const newId = () => crypto.getRandomValues(new Uint8Array(9)).toHex();
+
+// Notifies watchers of changes.
+export class Watched {
+  watchers = [];
+
+  watch(act) {
+    this.watchers.push(act);
+  }
+
+  tell(what, more = {}) {
+    for (const act of this.watchers) act(what, more);
+  }
+}
+
+// The tracks are a part of the key, since they differ between languages.
+const mixKey = ({ origin, id, piece }) =>
+  [origin ?? id, ...piece.tracks.map(({ name }) => name)].join(" ");
 
 export class Desk extends Watched {
   // `saved` is the result of `plain`, `entries` those that it needs.
@@ -55,9 +71,10 @@ export class Desk extends Watched {
     return this.open.listed.map((id) => this.entries.get(id)).filter(Boolean);
   }
 
-  // Add an entry, or a newer state of one that is still being written.
+  // Add an entry, or a newer state of one that is still being written. Its origin is the piece that it was made from.
   put(entry) {
     const fresh = !this.entries.has(entry.id);
+    entry.origin ??= this.entries.get(entry.parent)?.origin ?? entry.parent ?? entry.id;
     this.entries.set(entry.id, entry);
     this.tell(fresh ? "entry" : "grown", { entry });
     return entry;
@@ -101,12 +118,6 @@ export class Desk extends Watched {
     return step.label;
   }
 
-  // Make the current state the first one, before which nothing can be undone.
-  begins() {
-    if (this.past.length === 1) this.past = [];
-    this.tell("begins");
-  }
-
   get undoes() {
     return this.past.at(-1)?.label ?? null;
   }
@@ -124,10 +135,6 @@ export class Desk extends Watched {
   set(change) {
     this.settings = { ...this.settings, ...change };
     this.tell("settings", { change });
-  }
-
-  flip(name) {
-    this.set({ [name]: !this.settings[name] });
   }
 
   // Open a new piece, without takes.
@@ -212,36 +219,17 @@ export class Desk extends Watched {
     this.tell("stars", { id });
   }
 
-  // The origin of an entry, as far as known.
-  #root(entry) {
-    const seen = new Set(); // a damaged project may have cycles
-    while (this.entries.has(entry.parent) && !seen.has(entry.id)) {
-      seen.add(entry.id);
-      entry = this.entries.get(entry.parent);
-    }
-    return entry;
-  }
-
-  // The mix of a piece: mute, solo, volume and instrument of each track, shared with all takes and edits of the piece. It is
-  // stored by the origin with the names of the tracks, which differ between languages.
+  // The mix of a piece: mute, solo, volume and instrument of each track, shared with all takes and edits of the piece.
   mixOf(entry) {
-    return (entry && this.settings.mix[this.#mixKey(entry)]) || [];
+    return (entry && this.settings.mix[mixKey(entry)]) || [];
   }
 
-  #mixKey(entry) {
-    const root = this.#root(entry);
-    return [root.parent ?? root.id, ...entry.piece.tracks.map(({ name }) => name)].join(" ");
-  }
-
-  // Change the mix of a track. Only changes are stored, since the instrument of the track itself may change. Mixes of
-  // deleted pieces are dropped.
+  // Change the mix of a track. Only changes are stored, since the instrument of the track itself may change.
   remix(entry, index, change) {
     const mix = [...this.mixOf(entry)];
     mix[index] = { ...mix[index], ...change };
-    const known = new Set([...this.entries.values()].flatMap(({ id, parent }) => [id, parent]));
-    const left = Object.entries(this.settings.mix).filter(([one]) => known.has(one.split(" ")[0]));
-    const changed = [this.#mixKey(entry), Array.from(mix, (one) => one ?? null)];
-    this.set({ mix: Object.fromEntries([...left, changed]) });
+    const all = { ...this.settings.mix, [mixKey(entry)]: Array.from(mix, (one) => one ?? null) };
+    this.set({ mix: all });
   }
 
   // The ids of all entries that are open, listed or starred, or that a step refers to.

@@ -5,8 +5,7 @@ const NAME = "musicgen",
   DESKS = "desks",
   ENTRIES = "entries";
 const MOST_DESKS = 24; // older ones are deleted
-const PAUSE = 120; // milliseconds from a change until it is saved
-const GROWING = 1000; // the same for music that is being written
+const PAUSE = 200; // milliseconds from a change until it is saved
 
 // A promise of the result of a request, or of the end of a transaction.
 const settled = (work) =>
@@ -39,10 +38,8 @@ function lockDesk(id, own) {
 }
 
 export class Store {
-  constructor() {
-    this.unsaved = new Set();
-    this.latest = 0; // the time of the last save, by a clock that may have been set back since
-  }
+  unsaved = new Set();
+  latest = 0; // the time of the last save, by a clock that may have been set back since
 
   // Open the desk of this tab, a copy of the last one used, or an empty one.
   async open() {
@@ -75,10 +72,7 @@ export class Store {
   keep(desk) {
     this.desk = desk;
     desk.watch((what, { entry }) => {
-      if (entry) {
-        this.unsaved.add(entry.id);
-        if (entry.state === "running") return this.soon(GROWING);
-      }
+      if (entry) this.unsaved.add(entry.id);
       this.soon();
     });
     addEventListener("pagehide", () => this.save());
@@ -86,9 +80,8 @@ export class Store {
     this.soon();
   }
 
-  soon(pause = PAUSE) {
-    if (pause === PAUSE) (clearTimeout(this.timer), (this.timer = null));
-    this.timer ??= setTimeout(() => this.save(), pause);
+  soon() {
+    this.timer ??= setTimeout(() => this.save(), PAUSE);
   }
 
   async save() {

@@ -2,7 +2,7 @@
 import { chordIn } from "./keys.js";
 import { WIDTH, rowsOf, withRows } from "./piece.js";
 
-const FULL = 100; // the default volume of a track
+export const FULL = 100; // the default volume of a track
 
 export const isHeard = (mix, index) =>
   !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));
@@ -40,8 +40,8 @@ export function changesOf(piece, { mix, tempo, transpose }) {
     transpose && `transposed by ${transpose > 0 ? "+" : "−"}${Math.abs(transpose)}`,
     tempo !== 1 && `at ${Math.round(tempo * 100)} % of the tempo`,
     played.some((index) => isSilent(mix, index)) && silentOf(piece, mix),
-    other(program) && "other instruments",
-    other((index) => volumeOf(mix, index) !== FULL) && "other volumes",
+    other(program) && "changed instruments",
+    other((index) => volumeOf(mix, index) !== FULL) && "changed volumes",
   ].filter(Boolean);
 }
 

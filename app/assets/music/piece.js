@@ -107,48 +107,40 @@ export const withColumns = (piece, change) => ({
   meters: change(piece.meters),
 });
 
-// The first bars; notes held past them are cut.
-export function trimmed(piece, bars) {
-  const lines = linesFor(piece, bars),
-    end = lines[bars];
-  const rows = rowsOf(piece).filter((row) => row[0] < end);
-  for (const row of rows) row[1] = Math.min(row[1], end - row[0]);
-  const early = (column) => column.filter(([tick]) => tick < end);
-  return withColumns({ ...withRows(piece, rows), lines }, early);
-}
-
 // The piece without the bars first … stop − 1; later bars move forward.
 export function without(piece, first, stop) {
   const from = piece.lines[first],
     to = piece.lines[stop],
-    length = to - from;
+    length = to - from,
+    isEnd = stop === barCount(piece);
   const rows = [];
   for (const row of rowsOf(piece)) {
-    if (row[0] >= to) rows.push([row[0] - length, ...row.slice(1)]);
-    else if (row[0] < from) rows.push([row[0], Math.min(row[1], from - row[0]), ...row.slice(2)]);
+    if (row[0] < from) rows.push([row[0], Math.min(row[1], from - row[0]), ...row.slice(2)]);
+    else if (row[0] >= to && !isEnd) rows.push([row[0] - length, ...row.slice(1)]);
   }
   const later = piece.lines.slice(stop).map((line) => line - length),
-    lines = [...piece.lines.slice(0, first), ...later];
-  return withColumns({ ...withRows(piece, rows), lines }, (column) => shifted(column, from, to));
+    lines = [...piece.lines.slice(0, first), ...later],
+    left = (column) => shifted(column, from, isEnd ? Infinity : to);
+  return withColumns({ ...withRows(piece, rows), lines }, left);
 }
+
+// The first bars; notes held past them are cut.
+export const trimmed = (piece, bars) => without(piece, bars, barCount(piece));
 
 // Rows that begin with a tick, without those in a gap; the last value in the gap stays in force after it.
 function shifted(rows, from, to) {
   const before = rows.filter(([tick]) => tick < from),
     after = rows.filter(([tick]) => tick >= to);
   const held = rows.filter(([tick]) => tick < to).at(-1);
-  const first = held && held[0] >= from && after[0]?.[0] !== to ? [[to, ...held.slice(1)]] : [];
+  const isHeld = held?.[0] >= from && to < Infinity && after[0]?.[0] !== to,
+    first = isHeld ? [[to, ...held.slice(1)]] : [];
   const later = [...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more]);
   return [...before, ...later];
 }
 
 // The bars first … stop − 1 as a piece, with the tempo, chord and metre in force there.
-export function excerptFrom(piece, { first, stop }) {
-  const to = stop >= barCount(piece) ? Infinity : piece.lines[stop],
-    early = (rows) => rows.filter(([tick]) => tick < to);
-  const begun = withColumns(withRows(piece, early(rowsOf(piece))), early);
-  return without({ ...begun, lines: piece.lines.slice(0, stop + 1) }, 0, first);
-}
+export const excerptFrom = (piece, { first, stop }) =>
+  without(trimmed(piece, Math.min(stop, barCount(piece))), 0, first);
 
 // Whether a note is in a region: bars first … stop − 1, of some tracks or of all.
 export function inRegion(region, lines, onset, track) {

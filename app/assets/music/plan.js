@@ -4,9 +4,9 @@ import { WIDTH, barCount } from "./piece.js";
 
 // The curves of a plan: range of values, step, and line style.
 export const CURVES = {
-  density: { name: "Density", low: 0, high: 12, step: 0.5, line: "solid" },
-  register: { name: "Register", low: 45, high: 90, step: 1, line: "dashed" },
-  loudness: { name: "Loudness", low: 16, high: 124, step: 1, line: "dotted" },
+  density: { name: "Density", low: 0, high: 12, step: 0.5, line: "solid", colour: "given-1" },
+  register: { name: "Register", low: 45, high: 90, step: 1, line: "dashed", colour: "given-2" },
+  loudness: { name: "Loudness", low: 16, high: 124, step: 1, line: "dotted", colour: "new-2" },
 };
 const FLAT = 72; // the velocity of all notes of a piece without dynamics
 const LEVELS = 16; // of loudness

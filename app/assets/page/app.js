@@ -3,12 +3,10 @@ import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js
 import { interrupted, newId, soFar } from "../desk/state.js";
 import {
   aroundNew,
-  barAt,
   barCount,
   emptyPiece,
   pieceOf,
   regionWithout,
-  trimmed,
   without,
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
@@ -26,7 +24,6 @@ export class App {
     Object.assign(this, { facts, desk, server, player });
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
-    this.opening = 0;
     this.underWay = null; // the promise of what is being opened
     this.words = this.trouble = ""; // the message at the bottom of the page, or the error in its place
     this.changed = () => {}; // shows the new state
@@ -48,33 +45,31 @@ export class App {
 
   // Whether the next request starts a new piece with a model that accepts an idea for it.
   get begins() {
-    const { current } = this.desk;
-    return Boolean(this.model.idea) && (!current || current.kind === "nothing");
+    return Boolean(this.model.idea) && !this.desk.current;
   }
 
   // Run an action that needs the server; a later one supersedes it.
   attempt(words, act) {
-    return (this.underWay = this.#attempt(words, act));
+    const work = this.#attempt(words, act, () => this.underWay === work);
+    return (this.underWay = work);
   }
 
-  async #attempt(words, act) {
-    const turn = ++this.opening;
+  async #attempt(words, act, isLatest) {
     this.say(words);
     try {
       const done = await act();
-      if (turn !== this.opening) return;
+      if (!isLatest()) return;
       this.say("");
       done();
     } catch (error) {
-      if (turn === this.opening) return (this.fail(error.message), false);
+      if (isLatest()) return (this.fail(error.message), false);
     } finally {
-      if (turn === this.opening) this.underWay = null;
+      if (isLatest()) this.underWay = null;
     }
   }
 
   // Ignore the result of whatever is still being opened.
   supersede() {
-    this.opening += 1;
     this.underWay = null;
     this.say("");
   }
@@ -87,59 +82,53 @@ export class App {
     const { name } = file;
     return this.attempt(`Reading ${name}…`, async () => {
       const bytes = await bytesOf(file);
-      const entry = { kind: "file", file: bytes, fileName: name };
-      return this.#open({ bytes, name }, () => entry, "opening a file");
+      const more = { kind: "file", file: bytes, fileName: name };
+      return this.#open({ bytes, name }, more, "opening a file");
     });
   }
 
   openExample(example) {
-    const named = { kind: "example", example, fileName: `${example}.mid` },
-      entry = ({ file }) => ({ ...named, file: bytesFrom(file) });
-    return this.attempt("", () => this.#open({ example }, entry, "opening an example"));
+    const more = { kind: "example", example, fileName: `${example}.mid` };
+    return this.attempt("", () => this.#open({ example }, more, "opening an example"));
   }
 
   openNothing() {
-    this.#openEmpty("nothing", "New idea", { ...emptyPiece(), tracks: [] });
+    this.supersede();
+    this.desk.step("starting a new idea", { current: null, takes: [], chosen: 0 });
+    this.follow();
   }
 
   // A blank piece to draw on or to play along to.
   openGrid() {
-    this.#openEmpty("edit", "My piece", emptyPiece());
-  }
-
-  #openEmpty(kind, title, piece) {
     this.supersede();
-    const chosen = kind === "edit" ? barCount(piece) : 0;
-    const entry = { ...this.blank(kind, title), piece, chosen, model: this.model.name };
-    this.desk.show(entry, kind === "edit" ? "starting a blank piece" : "starting a new idea");
+    const piece = emptyPiece(),
+      more = { piece, chosen: barCount(piece), model: this.model.name };
+    this.desk.show({ ...this.blank("edit", "My piece"), ...more }, "starting a blank piece");
     this.follow();
   }
 
   // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
   async #open(ask, more, label) {
-    const opened = await this.server.open({ model: this.model.name, ...ask });
-    return () => this.opened(opened, more(opened), label);
+    const { made, piece, file, ...told } = await this.server.open({
+      model: this.model.name,
+      ...ask,
+    });
+    const entry = {
+      ...this.blank(more.kind, told.title),
+      ...told,
+      piece: pieceOf(piece),
+      file: bytesFrom(file),
+      provenance: made ?? null,
+      seed: made?.seed,
+      keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
+      ...more,
+    };
+    return () => (this.desk.show(entry, label), this.follow());
   }
 
   blank(kind, title) {
     const empty = { parent: null, notices: [], remarks: [], region: null };
     return { ...empty, id: newId(), kind, title, made: Date.now(), state: "done" };
-  }
-
-  opened(opened, more, label) {
-    const { made, ...told } = opened;
-    const entry = {
-      ...this.blank(more.kind, opened.title),
-      ...told,
-      piece: pieceOf(opened.piece),
-      provenance: made ?? null,
-      seed: made?.seed,
-      keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""),
-      ...more,
-    };
-    this.desk.show(entry, label);
-    this.follow();
-    return entry;
   }
 
   // Choose another model; if its language differs, the piece is read again, with all edits.
@@ -155,14 +144,15 @@ export class App {
       lost = Boolean(entry.lost || entry.kept);
     const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
-    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, () => more, label));
+    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, more, label));
   }
 
   // Load the piece on the stage into the player, unless something plays.
   follow() {
-    const entry = this.desk.current;
-    if (!entry) this.player.unload();
-    else if (!this.player.playing) this.player.load(entry, { at: 0 });
+    const { player, desk } = this;
+    if (player.playing) return;
+    if (desk.current) player.load(desk.current, { at: 0 });
+    else player.unload();
   }
 
   undo() {
@@ -257,13 +247,10 @@ export class App {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
-    if (act === "end")
-      return this.edit(trimmed(piece, stop), "cutting the end", {
-        region: regionWithout(region, stop, Infinity),
-      });
-    return this.edit(without(piece, first, stop), "deleting bars", {
-      region: regionWithout(region, first, stop),
-    });
+    const isEnd = act === "end",
+      bars = isEnd ? [stop, barCount(piece)] : [first, stop],
+      label = isEnd ? "cutting the end" : "deleting bars";
+    return this.edit(without(piece, ...bars), label, { region: regionWithout(region, ...bars) });
   }
 
   loop(id, range) {
@@ -275,20 +262,6 @@ export class App {
       range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]],
     );
     if (range && !this.player.playing) this.player.play();
-  }
-
-  // The bar of a piece at the playback position.
-  barOf(entry) {
-    return this.player.entry?.id === entry.id ? barAt(entry.piece, this.player.tick) : 0;
-  }
-
-  // Move to the next or the previous bar line.
-  stepBars(entry, by) {
-    const { player } = this;
-    player.load(entry);
-    const { piece } = entry,
-      bar = by > 0 ? barAt(piece, player.tick + 1) + 1 : barAt(piece, player.tick - 1);
-    player.seek(piece.lines[Math.min(barCount(piece), bar)]);
   }
 
   // Play a piece from the current position; a take not before its first visible bar.

@@ -4,19 +4,25 @@ import { interrupted, newId } from "../desk/state.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
-import { settingOf } from "./server.js";
-import { nextNumber, titleOf } from "./titles.js";
 
-const MOST_SEED = 1e6;
 const BUSY = "The last request is still running; press Stop or wait until it ends.";
 const STILL_MS = 300; // without changes before the prompt is read ahead
-const ENDINGS = {
-  done: (seconds, takes) => `${count(takes, "take")} ready in ${seconds} s.`,
-  stopped: (seconds) => `Stopped after ${seconds} s; the notes so far are kept.`,
-  late: (seconds) => `Stopped at the time limit, ${seconds} s; the notes so far are kept.`,
-  bound: (seconds) =>
-    `Stopped after ${seconds} s at the model’s maximum length; the notes so far are kept.`,
-};
+const STOPS = { stopped: "", late: " at the time limit", bound: " at the model’s maximum length" };
+
+const TAKE = /(^|, )(take|variation) [\d.]+$/i; // "variation": in projects of earlier versions
+
+// The title of a take; numbers count from 0.
+export function titleOf(parent, number) {
+  if (!parent) return `Take ${number + 1}`;
+  if (TAKE.test(parent.title)) return `${parent.title}.${number + 1}`;
+  return `${parent.title}, take ${number + 1}`;
+}
+
+// The next free number among the takes of a piece.
+export function nextNumber(entries, parent) {
+  const isTake = (one) => one.kind === "take" && one.parent === (parent?.id ?? null);
+  return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
+}
 
 export class Composer {
   constructor(app) {
@@ -34,7 +40,7 @@ export class Composer {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
       { bars, variations, ends, chords, seed } = settings;
-    const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[settingOf(name)]]);
+    const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[name]]);
     return {
       model,
       title: current?.title ?? "",
@@ -43,17 +49,12 @@ export class Composer {
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
       chords: lacks.chords ? "" : chords,
-      promptBars: current && current.kind !== "nothing" ? open.chosen : null,
+      promptBars: current ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
       plan: planAsked(this.app, what),
       ...what,
     };
-  }
-
-  reseed() {
-    if (this.app.desk.settings.newSeed)
-      this.app.desk.set({ seed: Math.floor(Math.random() * MOST_SEED) });
   }
 
   // Have the server read the prompt before Continue is pressed, so that the first note comes at once.
@@ -79,12 +80,11 @@ export class Composer {
     if ((await app.underWay) === false) return; // the error is shown already
     if (this.busy) return app.fail(BUSY);
     app.say("");
-    this.reseed();
+    if (desk.settings.newSeed) desk.set({ seed: Math.floor(Math.random() * 1e6) });
     const parent = desk.current,
       ask = this.ask(what);
     const run = (this.run = {
       id: newId(),
-      begun: performance.now(),
       stopping: new AbortController(),
       ids: null,
       part: 0,
@@ -107,7 +107,10 @@ export class Composer {
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
-      ending = ENDINGS[view.state](view.seconds, run.ids.length);
+      ending =
+        view.state === "done"
+          ? `${count(run.ids.length, "take")} ready in ${view.seconds} s.`
+          : `Stopped${STOPS[view.state]} after ${view.seconds} s; the notes so far are kept.`;
     if (!this.app.trade?.on) this.app.say(isHere ? ending : `${ending} See the history.`);
   }
 
@@ -153,7 +156,7 @@ export class Composer {
     this.app.changed();
   }
 
-  // Measure the progress of the slowest take: the fraction done, the bar, and the seconds left at this pace.
+  // Measure the progress of the slowest take: the fraction done, and the bar.
   measure(run, view) {
     const parts = view.takes.map(({ number, now }) => {
       const { piece, region } = this.entry(run, number),
@@ -164,8 +167,6 @@ export class Composer {
     });
     run.part = Math.min(1, ...parts);
     run.bar = Math.min(run.bars, 1 + Math.floor(run.part * run.bars));
-    const seconds = (performance.now() - run.begun) / 1000;
-    run.left = run.part > 0.05 ? Math.ceil((seconds * (1 - run.part)) / run.part) : null;
   }
 
   finish(run, take, state) {

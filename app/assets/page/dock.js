@@ -1,29 +1,27 @@
 // The bar at the bottom: the message, the player, and the button that starts and stops the model.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, check, icon, make, menu, slider } from "../widgets/parts.js";
+import { action, check, icon, make, menu, onFields, slider, write } from "../widgets/parts.js";
+import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
 
 // The menu of loop, tempo and transposition.
 function playbackMenu(app) {
   const { desk, player } = app;
-  const loop = check("mg-loop", "Loop", (on) =>
-    app.loop(player.entry.id, on ? loopedBars(player.entry) : null),
-  );
-  const inPercent = { step: 5, inWords: (to) => `${to} %` },
-    signed = { inWords: (to) => (to > 0 ? `+${to}` : `${to}`) },
-    setTempo = (to) => desk.set({ tempo: to / 100 }),
-    setTranspose = (to) => desk.set({ transpose: to }),
-    tempo = slider("mg-tempo", "Tempo", 50, 200, setTempo, inPercent),
-    tune = slider("mg-transpose", "Transpose", -12, 12, setTranspose, signed);
-  const box = menu("Playback", [loop, tempo, tune], "mg-playback");
+  const loop = check("loop", "Loop"),
+    tempo = slider("tempo", "Tempo (×)", 0.5, 2, { step: 0.05 }),
+    transpose = slider("transpose", "Transpose", -12, 12),
+    box = menu("Playback", [loop, tempo, transpose], "mg-playback");
+  onFields(box, (name, value) => {
+    if (name !== "loop") return desk.set({ [name]: value });
+    return app.loop(player.entry.id, value ? loopedBars(player.entry) : null);
+  });
   function show() {
-    const { settings } = desk;
     loop.show(Boolean(player.loop));
-    loop.firstChild.disabled = !player.entry?.piece.notes.length;
-    tempo.show(Math.round(settings.tempo * 100));
-    tune.show(settings.transpose);
-    box.hidden = !player.direct; // a file from the server plays as it is
+    loop.input.disabled = !player.entry?.piece.notes.length;
+    tempo.show(desk.settings.tempo);
+    transpose.show(desk.settings.transpose);
+    box.hidden = !canSound(); // a file from the server plays as it is
   }
   return Object.assign(box, { show });
 }
@@ -34,11 +32,8 @@ function loopedBars({ region, piece }) {
   return { first: region?.first < stop ? region.first : 0, stop };
 }
 
-function progressOf({ bar, bars, left }) {
-  if (!bars) return "Waiting for the first notes…";
-  const time = left < 100 ? `${left} s` : `${Math.round(left / 60)} min`;
-  return `Composing bar ${bar} of ${bars}${left ? ` · ${time} left` : ""}`;
-}
+const progressOf = ({ bar, bars }) =>
+  bars ? `Composing bar ${bar} of ${bars}` : "Waiting for the first notes…";
 
 // What was said last, or how far the model is; and errors.
 function messages(app) {
@@ -49,9 +44,8 @@ function messages(app) {
     const { run } = app.composer;
     bar.hidden = !run;
     if (run) bar.value = Math.min(0.999, run.part);
-    const texts = [app.words || (run ? progressOf(run) : ""), app.trouble];
-    for (const [place, box] of [said, alarm].entries())
-      if (box.textContent !== texts[place]) box.textContent = texts[place];
+    write(said, app.words || (run ? progressOf(run) : ""));
+    write(alarm, app.trouble);
   }
   return Object.assign(make("div", "mg-messages", [bar, said, alarm]), { show });
 }
@@ -63,44 +57,39 @@ function goButton(app) {
     go = action("", press, "mg-chip mg-go", { id: "mg-go" });
   function show() {
     const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
-    const text = composer.busy ? "Stop" : begins ? "Generate" : "Continue";
-    if (go.textContent !== text) go.textContent = text;
+    write(go, composer.busy ? "Stop" : begins ? "Generate" : "Continue");
     go.classList.toggle("mg-halt", composer.busy);
   }
   return Object.assign(go, { show });
 }
 
-export function dockPart(app, settings) {
+export function dockPart(app) {
   const { desk, player } = app;
-  const play = action("", () => app.toggle(), "mg-play", { id: "mg-dock-play" });
+  const play = action("", () => app.toggle(), "mg-icon mg-play", { id: "mg-dock-play" });
   const rewind = () => player.seek(player.loop?.[0] ?? 0);
   const start = icon("start", "Go to start", rewind, "mg-icon mg-start");
   const title = make("span", "mg-dock-title"),
-    clock = make("span", "mg-dock-clock"),
-    place = make("span"),
-    time = make("span", "mg-dock-time", [clock, place]);
+    time = make("span", "mg-dock-time");
   const said = messages(app),
     playback = playbackMenu(app),
     go = goButton(app);
-  const within = [said, play, start, time, title, playback, settings, go],
+  const within = [said, play, start, time, title, player.audio, playback, go],
     box = make("section", "mg-dock", within, { id: "mg-dock", ariaLabel: "Player" });
 
   function show() {
     const { entry } = player;
-    showPlay(play, app, entry ?? desk.current, ["Play the loaded piece", "Pause playback"]);
+    showPlay(play, app, entry ?? desk.current);
     title.textContent = entry ? entry.title : "";
     for (const part of [said, playback, go]) part.show();
     move();
   }
   function move() {
     const { entry } = player;
-    time.classList.toggle("mg-silent", !entry || entry.kind === "nothing");
-    if (!entry || entry.kind === "nothing") return;
+    if (!entry) return void (time.textContent = "");
     const bars = barCount(entry.piece),
-      bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const texts = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
-    for (const [part, one] of [clock, place].entries())
-      if (one.textContent !== texts[part]) one.textContent = texts[part];
+      bar = Math.min(bars, barAt(entry.piece, player.tick) + 1),
+      seconds = [player.tick, player.end].map((tick) => player.clock.seconds(tick) / player.tempo);
+    write(time, `${seconds.map(clockTime).join(" / ")} · bar ${bar} of ${bars}`);
   }
   return Object.assign(box, { show, move });
 }

@@ -1,6 +1,5 @@
 // The header of the page: name and logo, undo and redo, the Project menu.
-import { ENDING } from "../desk/file.js";
-import { able, action, filePicker, make, marked, menu } from "../widgets/parts.js";
+import { able, action, make, marked, menu } from "../widgets/parts.js";
 
 const MARK =
   '<svg viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" fill="var(--mg-given-0)"/>' +
@@ -13,8 +12,8 @@ export function headerPart(app) {
   name.insertAdjacentHTML("afterbegin", MARK);
   const undo = marked("undo", "Undo", () => app.undo()),
     redo = marked("redo", "Redo", () => app.redo());
-  const words = make("p", "", "Continue a piece of music.");
-  const all = [name, words, undo, redo, ...projectMenu(app)];
+  const words = make("p", "", "Continue a piece of music."),
+    all = [name, words, undo, redo, projectMenu(app)];
 
   function show() {
     able(undo, `Undo: ${desk.undoes}`, !desk.undoes && "Nothing to undo.");
@@ -23,16 +22,13 @@ export function headerPart(app) {
   return Object.assign(make("header", "mg-bar", all), { show });
 }
 
-// The Project menu, and the file input that it opens.
 function projectMenu(app) {
-  const named = { id: "mg-desk-file", ariaLabel: "Open a project", tabIndex: -1 },
-    file = filePicker(app, ENDING, named);
   const item = (text, act) => action(text, act, "mg-item");
   const licences = make("a", "mg-item", "Licences for sound and score", {
     href: `${app.facts.assets}/vendor/LICENCES.txt`,
     target: "_blank",
   });
   const save = item("Save the project as a file", () => app.saveDesk()),
-    open = item("Open a project file", () => file.click());
-  return [menu("Project", [save, open, licences], "mg-menu mg-desk-menu"), file];
+    open = item("Open a project file", () => app.picker.click());
+  return menu("Project", [save, open, licences], "mg-menu mg-desk-menu");
 }

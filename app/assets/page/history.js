@@ -1,6 +1,19 @@
 // The history: all pieces and takes, in the order in which they were made.
-import { action, count, fold, icon, make, passFocus } from "../widgets/parts.js";
-import { factsOf } from "./titles.js";
+import { action, barsLabel, count, fold, icon, make } from "../widgets/parts.js";
+
+const KINDS = { file: "opened", example: "example", edit: "edited" };
+
+// The facts of an entry, the most important first.
+function factsOf(entry) {
+  const { kind, piece, region, how, model, seed, made, act } = entry,
+    bars = count(piece.lines.length - 1, "bar");
+  const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  if (kind === "take" && region) {
+    const what = how === "continue" ? "" : " rewritten";
+    return [barsLabel(region) + what, model, `seed ${seed}`, time];
+  }
+  return [act ?? KINDS[kind], bars, time].filter(Boolean);
+}
 
 export function historyPart(app) {
   const { desk } = app;
@@ -17,9 +30,12 @@ export function historyPart(app) {
       starIt = icon("star", `Star: ${title}`, () => desk.star(id), "mg-icon mg-star"),
       bin = icon("bin", `Delete: ${title}`, () => app.remove(id), "mg-icon mg-drop");
     starIt.ariaPressed = desk.stars.has(id);
-    const words = [make("span", "", title), make("span", "mg-facts", factsOf(entry).join(" · "))],
+    const words = [
+        make("span", "", title),
+        make("span", "mg-facts", ["", ...factsOf(entry)].join(" · ")),
+      ],
       more = { title, ariaCurrent: id === desk.open.current || null },
-      open = action(words, () => app.recall(id), "mg-history-open", more);
+      open = action(words, () => app.recall(id), "mg-item mg-history-open", more);
     return make("li", "mg-history-row", [starIt, open, bin]);
   }
 
@@ -38,15 +54,11 @@ export function historyPart(app) {
       key = JSON.stringify([facts, desk.open.current]);
     if (key === shown) return;
     shown = key;
-    const focused = document.activeElement,
-      before = [...list.children],
-      at = before.findIndex((one) => one.contains(focused));
-    const rows = entries.map(row);
-    const kind = [...focused.classList].at(-1), // identifies the button within its row
-      same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${kind}`);
-    list.append(...rows);
-    passFocus(list, same ?? summary);
-    for (const one of before) one.remove();
+    const buttons = () => [...list.querySelectorAll("button")],
+      at = buttons().indexOf(document.activeElement);
+    list.replaceChildren(...entries.map(row));
+    const next = buttons().at(Math.min(at, buttons().length - 1)); // in the same place
+    if (at >= 0) (next ?? summary).focus({ preventScroll: true });
   }
   return Object.assign(box, { show });
 }

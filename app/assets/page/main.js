@@ -8,28 +8,14 @@ import { dockPart } from "./dock.js";
 import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
-import { Server, settingOf } from "./server.js";
+import { Server } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
 const UNTRAINED =
   "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
-
 const UNSAVED = "The browser has no storage left for this project; save it as a file.";
-
-async function appOf(facts, store) {
-  const desk = await store.open(),
-    server = new Server();
-  const drawn = facts.sampling.map(({ name, value }) => [settingOf(name), value]);
-  desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
-  const player = new Player(new URL(facts.assets, document.baseURI).href, {
-    soundOf: (entry) => server.made(entry, "sound"),
-    failed: (text) => app.fail(text),
-  });
-  const app = new App({ facts, desk, server, player });
-  return app;
-}
 
 // The parts of the page in their layout; `show` updates all of them.
 function partsOf(app, root) {
@@ -43,7 +29,7 @@ function partsOf(app, root) {
     controls = controlsPart(app),
     takes = takesPart(app, lanesNow),
     history = historyPart(app),
-    dock = dockPart(app, controls.opener);
+    dock = dockPart(app);
   const note = make("p", "mg-note", UNTRAINED, { hidden: facts.trained }),
     columns = make("div", "mg-columns", [stage, controls, takes, history]);
   root.replaceChildren(header, note, columns, takes.dialog);
@@ -66,12 +52,8 @@ function cursors(app, { stage, takes, dock }) {
       tick = entry ? player.tick : null,
       recorded = recorder.tick;
     if (recorded !== null && recorded > stage.roll.end) stage.show(); // a new bar has begun
-    const piece = { id: desk.open.current, roll: stage.roll, play: stage.play };
-    for (const { id, roll, play } of [piece, ...takes.cards()]) {
-      const isOwn = entry?.id === id;
-      roll.moveCursor(isOwn ? tick : null, player.playing);
-      if (isOwn) play.show();
-    }
+    for (const { id, roll } of [{ id: desk.open.current, roll: stage.roll }, ...takes.cards()])
+      roll.moveCursor(entry?.id === id ? tick : null, player.playing);
     if (recorded !== null) stage.roll.moveCursor(recorded, true);
     stage.score.follow(entry, tick);
     dock.move();
@@ -80,12 +62,13 @@ function cursors(app, { stage, takes, dock }) {
   return run;
 }
 
-// Open the last piece, or an example.
+// Open what was open, or an example.
 async function openFirst(app) {
   const { desk } = app;
-  if (desk.current) return app.follow();
+  if (desk.current || desk.past.length) return app.follow();
   await app.openExample(app.facts.examples[0].name);
-  desk.begins(); // not a step to undo
+  if (desk.past.length === 1) desk.past = []; // not a step to undo
+  app.changed();
 }
 
 async function start() {
@@ -93,8 +76,15 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    app = await appOf(facts, store),
-    { desk, player, server } = app,
+    server = new Server(),
+    desk = await store.open();
+  const drawn = facts.sampling.map(({ name, value }) => [name, value]);
+  desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
+  const player = new Player(new URL(facts.assets, document.baseURI).href, {
+    soundOf: (entry) => server.made(entry, "sound"),
+    failed: (text) => app.fail(text),
+  });
+  const app = new App({ facts, desk, server, player }),
     parts = partsOf(app, root),
     { stage, takes } = parts;
   // For the browser's console and for tests.
@@ -104,7 +94,11 @@ async function start() {
   let asked = null;
   app.changed = () => (asked ??= requestAnimationFrame(() => ((asked = null), parts.show())));
   // The player uses the mix of the piece it plays, not of the one on the stage.
-  const adjust = () => player.adjust({ ...desk.settings, mix: desk.mixOf(player.entry) });
+  const adjust = () => {
+    player.setTempo(desk.settings.tempo);
+    player.setTranspose(desk.settings.transpose);
+    player.setMix(desk.mixOf(player.entry));
+  };
   adjust();
   desk.watch((what) => {
     if (what === "settings") adjust();
@@ -115,13 +109,14 @@ async function start() {
   const run = cursors(app, parts);
   player.watch((what) => (what === "load" && adjust(), app.changed(), run()));
 
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", app.changed);
   shortcuts(app);
   store.keep(desk);
   parts.show();
   document.documentElement.dataset.musicgen = "ready";
   await openFirst(app);
   app.composer.readAhead();
-  requestAnimationFrame(() => player.start()); // load the soundfont after the page is visible
+  requestAnimationFrame(() => player.synth.start()); // load the soundfont after the page is visible
 }
 
 start();

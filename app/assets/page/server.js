@@ -1,9 +1,6 @@
 // Requests to the server. Each brings its file along, since the server keeps nothing.
 import { isMidi, writeMidi } from "../music/midi.js";
 
-// The name on the desk of a setting of the server: top_p → topP.
-export const settingOf = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
-
 class Refusal extends Error {}
 const FULL = "The server is busy or has stopped; try again in a moment.";
 const GONE = "The server cannot be reached. Your project is kept in this browser.";

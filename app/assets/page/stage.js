@@ -1,47 +1,37 @@
 // The stage: the piece to work on, the notes on its import, and the ways to open one.
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
-import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
+import { cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
-import {
-  action,
-  count,
-  filePicker,
-  fold,
-  make,
-  marked,
-  menu,
-  passFocus,
-} from "../widgets/parts.js";
+import { action, count, fold, make, marked, menu } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
+const HOW = "Click to add a note; drag a note to move it, or its right edge to resize it.";
+const HIGH = "clamp(240px, 34vh, 380px)";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 
-const isBlank = (entry) => entry?.kind === "nothing";
-
-// The notes on the import: changes above the roll, other remarks in a fold below it.
-function readingNotes(roll) {
-  const notices = make("ul", "mg-notices"),
-    list = make("ul"),
-    remarks = fold("", "mg-remarks", [list]);
+// The notes on the import, in a fold that is open if something was changed.
+function readingNotes() {
+  const list = make("ul"),
+    box = fold("", "mg-remarks", [list]);
   let noted = null;
   function show(entry) {
-    if (noted === entry) return;
-    noted = entry;
-    const { notices: changes = [], remarks: more = [] } = entry ?? {};
-    passFocus(notices, roll.canvas);
-    notices.replaceChildren(...changes.map(({ text }) => make("li", "", text)));
-    notices.hidden = !changes.length;
-    remarks.hidden = !more.length;
-    const name = make("span", "mg-wordy", "Import report: ");
-    remarks.firstChild.replaceChildren(name, count(more.length, "remark"));
-    list.replaceChildren(...more.map((text) => make("li", "", text)));
+    const { notices = [], remarks = [] } = entry ?? {};
+    if (noted === notices) return; // as after an edit
+    noted = notices;
+    list.replaceChildren(
+      ...notices.map(({ text }) => make("li", "mg-note", text)),
+      ...remarks.map((text) => make("li", "", text)),
+    );
+    box.hidden = !list.children.length;
+    box.open = notices.length > 0;
+    box.firstChild.textContent = `Import report: ${list.children.length}`;
   }
-  return { notices, remarks, show };
+  return Object.assign(box, { show });
 }
 
 // The button that switches note editing; `changed` is called after each edit.
@@ -56,10 +46,18 @@ function pencilFor(app, roll, changed) {
     app.drawing = on;
     roll.high = on ? HIGHER : HIGH;
     pencil.ariaPressed = on;
-    if (on) roll.select(null);
+    if (on) (roll.select(null), app.say(HOW));
   };
   pencil.switch(false);
   return pencil;
+}
+
+// The button that opens a file of any kind, and its file input.
+function filePicker(app) {
+  const of = { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file", hidden: true },
+    picker = (app.picker = make("input", "", "", of));
+  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
+  return [picker, action("Open…", () => picker.click(), "mg-chip mg-open")];
 }
 
 // The menu of what can be opened besides files.
@@ -69,30 +67,28 @@ function newMenu(app) {
     made.dataset.example = name;
     return made;
   };
-  return menu(
-    "New",
-    [
-      item("nothing", "New idea", () => app.openNothing()),
-      item("grid", "Blank piece", () => app.openGrid()),
-      make("p", "mg-menu-words", "Examples"),
-      ...app.facts.examples.map(({ name, title }) =>
-        item(name, title, () => app.openExample(name)),
-      ),
-    ],
-    "mg-new-menu",
+  const examples = app.facts.examples.map(({ name, title }) =>
+    item(name, title, () => app.openExample(name)),
   );
+  const items = [
+    item("nothing", "New idea", () => app.openNothing()),
+    item("grid", "Blank piece", () => app.openGrid()),
+    make("p", "mg-menu-words", "Examples"),
+    ...examples,
+  ];
+  return menu("New", items, "mg-new-menu");
 }
 
 // The parts of the stage that the cards of takes lack, by name.
 function stageParts(app, { roll }, show) {
   const { desk } = app;
   const title = make("h2", "", "…"),
-    hint = make("span", "mg-hint"),
+    hint = make("span", "mg-hint", "drag to select bars"),
     parts = { hint, title, idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
   parts.pencil = pencilFor(app, roll, show);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), app.changed()));
   parts.plan = planView(app, roll);
-  parts.read = readingNotes(roll);
+  parts.read = readingNotes();
   parts.zoom = zoomButtons({
     scale: (factor) => (parts.score.on ? parts.score : roll).scale(factor),
   });
@@ -104,13 +100,6 @@ function stageParts(app, { roll }, show) {
   return parts;
 }
 
-function hintFor(app, isScore) {
-  if (app.drawing) return "click to add, drag to move, drag the right edge to resize";
-  if (app.begins) return "the model chooses what you leave on “Any”";
-  if (isBlank(app.desk.current)) return "";
-  return isScore ? "click a bar to go there" : "drag to select bars";
-}
-
 export function stagePart(app, lanesNow) {
   const { desk } = app;
   const options = { label: "Piano roll of your piece", height: HIGH, prompt: true },
@@ -120,44 +109,36 @@ export function stagePart(app, lanesNow) {
     { hint, title, idea, mix, played, pencil, score, plan, read, zoom } = parts;
   roll.view.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
-  const picker = filePicker(app, KINDS, { id: "mg-file", ariaLabel: "Open a file" }),
-    open = make("label", "mg-chip mg-open", "Open…", { htmlFor: picker.id }),
-    hands = make("span", "mg-hands", [star, newMenu(app), picker, open]),
+  const hands = make("span", "mg-hands", [star, newMenu(app), ...filePicker(app)]),
     head = make("div", "mg-head", [title, facts, hands]),
     actions = make("span", "mg-actions", [pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
-    folds = make("div", "mg-folds", [mix, played, read.remarks]);
-  const within = [head, read.notices, idea, roll.view, score.box, plan.row, bar, foot, folds],
+    folds = make("div", "mg-folds", [mix, played, read]);
+  const within = [head, idea, roll.view, score.box, plan.row, bar, foot, folds],
     box = make("section", "mg-card mg-stage", within, { ariaLabel: "Your piece" });
 
   function show() {
     const entry = desk.current;
-    for (const part of [foot, played, star]) part.hidden = !entry;
-    for (const part of [facts, roll.view, play, zoom]) part.hidden = !entry || app.begins; // nothing to see or hear yet
-    for (const part of [idea, plan, score, mix]) part.show();
+    for (const part of [facts, star, roll.view, foot]) part.hidden = !entry;
+    for (const part of [idea, plan, score, mix, played]) part.show();
     read.show(entry);
     // At the start, a piece is being opened.
-    title.textContent = title.title = entry?.title ?? (desk.past.length ? "Nothing is open" : "…");
-    if (entry) showPiece(entry);
-    else bar.show(null);
+    title.textContent = title.title = entry?.title ?? (desk.past.length ? "New idea" : "…");
+    if (entry) return showPiece(entry);
+    bar.show(null);
+    if (app.drawing) pencil.switch(false); // nothing to draw on
   }
 
   function showPiece(entry) {
-    const bars = barCount(entry.piece),
-      notes = count(noteCount(entry.piece), "note");
-    if (isBlank(entry) && app.drawing) pencil.switch(false); // nothing to draw on
-    hint.textContent = hintFor(app, score.on);
-    facts.textContent = isBlank(entry)
-      ? "the model starts from scratch"
-      : `${count(bars, "bar")} · ${notes}`;
+    const bars = barCount(entry.piece);
+    hint.hidden = app.drawing || score.on;
+    facts.textContent = `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     card.show(app.recorder.shown(entry), {
       lanes: lanesNow(),
-      bars: isBlank(entry) ? 0 : Math.min(desk.open.chosen, bars),
+      bars: Math.min(desk.open.chosen, bars),
       plan: planShown(app, entry, roll),
     });
-    pencil.hidden = save.hidden = isBlank(entry);
-    played.show();
   }
-  return Object.assign(box, { show, roll, score, play });
+  return Object.assign(box, { show, roll, score });
 }

@@ -1,16 +1,12 @@
 // The takes, below each other on a shared time axis and pitch scale, also while they are being written.
 import { aroundNew, countIn } from "../music/piece.js";
-import { Axis } from "../roll/axis.js";
-import { blindPart } from "../widgets/blind.js";
-import { HIGH, cardParts, zoomButtons } from "../widgets/card.js";
+import { Axis } from "../roll/roll.js";
+import { Blind } from "../widgets/blind.js";
+import { cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
-const WORDS = {
-  continue: "Continue from here",
-  infill: "Use this take",
-  accompany: "Use this take",
-};
+const HINT = "Takes appear here note by note, and you can play them while they are being written.";
 
 // Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
 function factsOf({ state, how, seed }, fresh) {
@@ -26,9 +22,10 @@ function takeCard(app, id, axis) {
     { number, how } = entryOf(),
     name = `Take ${number + 1}`;
   const label = `Piano roll of take ${number + 1}`,
-    parts = cardParts(app, entryOf, { label, height: "178px", axis }),
+    parts = cardParts(app, entryOf, { label, height: "clamp(200px, 26vh, 280px)", axis }),
     { facts, star, roll, bar, play, menu } = parts;
-  const further = action(WORDS[how], () => app.use(id), "mg-chip mg-further"),
+  const words = how === "continue" ? "Continue from here" : "Use this take",
+    further = action(words, () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
     foot = make("div", "mg-foot", [play, make("span", "mg-actions", [menu, further])]),
@@ -40,7 +37,6 @@ function takeCard(app, id, axis) {
       over = entry.state !== "running",
       fresh = countIn(entry.piece, entry.region);
     facts.textContent = factsOf(entry, fresh);
-    roll.high = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     parts.show(entry, { lanes, seen: aroundNew(entry), plan: planShown(app, entry) });
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill";
@@ -48,62 +44,38 @@ function takeCard(app, id, axis) {
   return { id, card, show, roll, play };
 }
 
-// The cards of the current takes, or a hint if there are none. `show` returns whether the takes have changed.
-function cardList(app) {
-  const { desk } = app;
-  const rest = make("p", "mg-rest"),
+// The cards of the current takes, or a hint if there are none.
+export function takesPart(app, lanesNow) {
+  const { desk } = app,
+    axis = new Axis(),
+    compare = new Blind(app),
+    zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
+    tools = make("span", "mg-tools", [compare.opener, zoom]),
+    rest = make("p", "mg-rest", HINT),
     grid = make("div", "mg-takes", [rest]),
-    list = { grid, axis: new Axis(), cards: [] };
+    box = make("section", "mg-takes-part", [tools, grid], { id: "mg-takes", ariaLabel: "Takes" });
+  let cards = [];
+
   function renew(ids) {
-    const before = list.cards,
+    const before = cards,
       left = before.findIndex((one) => one.card.contains(document.activeElement));
-    if (!before.length || !ids.every((id) => before.some((one) => one.id === id)))
-      list.axis = new Axis();
-    list.cards = ids.map((id) => takeCard(app, id, list.axis));
-    grid.append(...(ids.length ? list.cards.map((one) => one.card) : [rest]));
-    const next = list.cards[Math.min(left, ids.length - 1)];
-    passFocus(grid, next?.play.firstChild ?? app.stageRoll);
+    cards = ids.map((id) => takeCard(app, id, axis));
+    grid.append(...(ids.length ? cards.map((one) => one.card) : [rest]));
+    passFocus(grid, cards[Math.min(left, ids.length - 1)]?.play ?? app.stageRoll);
     for (const one of before) (one.roll.close(), one.card.remove());
     if (ids.length) rest.remove();
   }
-  list.show = (lanes) => {
-    const ids = desk.takes.map((take) => take.id),
-      others = ids.join() !== list.cards.map((one) => one.id).join();
-    if (others) renew(ids);
-    const act = desk.current?.piece.notes.length ? "Continue" : "Generate";
-    rest.textContent = `Press ${act}. Takes appear here note by note, and you can play them while they are being written.`;
-    for (const one of list.cards) one.show(lanes);
-    return others;
-  };
-  return list;
-}
-
-export function takesPart(app, lanesNow) {
-  const list = cardList(app),
-    compare = blindPart(app),
-    zoom = zoomButtons({ scale: (factor) => list.cards[0].roll.scale(factor) }),
-    tools = make("span", "mg-tools", [compare.opener, zoom]),
-    more = { id: "mg-takes", ariaLabel: "Takes" },
-    box = make("section", "mg-takes-part", [tools, list.grid], more);
 
   function show() {
-    const others = list.show(lanesNow()),
-      { run } = app.composer;
-    tools.hidden = !list.cards.length;
+    const ids = desk.takes.map((take) => take.id),
+      isOther = ids.join() !== cards.map((one) => one.id).join(),
+      isNew = isOther && ids.some((id) => app.composer.run?.ids.includes(id)),
+      lanes = lanesNow();
+    if (isOther) renew(ids);
+    for (const one of cards) one.show(lanes);
+    tools.hidden = !ids.length;
     compare.show();
-    if (others && list.cards.some(({ id }) => run?.ids.includes(id))) scrollToTakes();
+    if (isNew && !app.trade.on) cards[0].card.scrollIntoView({ block: "nearest" }); // else the player is at the keyboard
   }
-
-  // Scroll to new takes that would be out of sight, as on a small screen.
-  function scrollToTakes() {
-    if (app.trade.on) return; // the player is at the keyboard
-    const { top, bottom } = list.cards[0].card.getBoundingClientRect(),
-      dock = document.querySelector("#mg-dock");
-    const begins = top < window.innerHeight - 300,
-      whole = bottom < dock.getBoundingClientRect().top;
-    if (begins && (whole || window.innerWidth > 1000)) return;
-    const isReduced = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    box.scrollIntoView({ block: "start", behavior: isReduced ? "auto" : "smooth" });
-  }
-  return Object.assign(box, { show, cards: () => list.cards, dialog: compare.box });
+  return Object.assign(box, { show, cards: () => cards, dialog: compare.box });
 }

@@ -18,7 +18,6 @@ export class Hand {
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
-    roll.canvas.addEventListener("pointermove", (event) => this.hover(event));
   }
 
   get chosen() {
@@ -29,7 +28,6 @@ export class Hand {
     this.on = on;
     this.chosen.clear();
     this.roll.canvas.classList.toggle("mg-hand", on);
-    this.roll.canvas.classList.remove("mg-lengthens");
     this.roll.draw();
   }
 
@@ -71,14 +69,12 @@ export class Hand {
     return end - roll.x(tick) < Math.min(EDGE, (end - roll.x(onset)) / 3);
   }
 
-  // Show by the cursor what a drag would do.
-  hover(event) {
-    const { roll } = this;
-    if (!this.on || this.moving || !roll.piece) return;
-    const { part, pitch, lane } = roll.placeAt(event),
-      tick = roll.tickAt(event),
-      index = part === "notes" ? this.at(tick, pitch, lane.index) : -1;
-    roll.canvas.classList.toggle("mg-lengthens", index >= 0 && this.atEdge(index, tick));
+  // Whether a drag from here would resize a note.
+  resizes(event, { part, pitch, lane }) {
+    if (!this.on || part !== "notes") return false;
+    const tick = this.roll.tickAt(event),
+      index = this.at(tick, pitch, lane.index);
+    return index >= 0 && this.atEdge(index, tick);
   }
 
   draw(tick, pitch, lane) {

@@ -3,8 +3,8 @@ import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
 
-const FLAG = 18,
-  RULER = 20,
+export const FLAG = 18; // pixels of height
+const RULER = 20,
   CHORDS = 18;
 const NAME = 13; // height of the name of a track
 export const GUTTER = 64; // pixels of width of the left edge, with keys and names
@@ -17,34 +17,35 @@ const small = (family) => `10px ${family}`,
 const GAP = 4,
   LABEL = 16;
 const NAMES = [
-  ..."ground given-ground shade line line-strong faint rest ink".split(" "),
-  ...["density", "register", "loudness"].map((curve) => `plan-${curve}`),
+  ..."ground given-ground shade line line-strong faint ink range".split(" "),
   ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`]),
 ];
 const COLOUR = { syntax: "<color>", inherits: true, initialValue: "black" };
 // Register the properties, so that computed styles give them as colours in both schemes.
 for (const name of NAMES) globalThis.CSS?.registerProperty({ name: `--mg-${name}`, ...COLOUR });
-const longest = new WeakMap(); // notes → the longest duration
 
 function longestOf(notes) {
-  if (!longest.has(notes)) {
-    let most = 0;
-    for (let i = 1; i < notes.length; i += WIDTH) if (notes[i] > most) most = notes[i];
-    longest.set(notes, most);
-  }
-  return longest.get(notes);
+  let most = 0;
+  for (let i = 1; i < notes.length; i += WIDTH) if (notes[i] > most) most = notes[i];
+  return most;
 }
 
-// The bar where the new part begins, which has a flag; null if all is new or only some tracks are.
-function flaggedBar({ isPrompt, region, piece }) {
-  const bars = barCount(piece);
-  const isPart = region && !region.tracks && (region.first || region.stop < bars);
-  return isPart && !isPrompt ? Math.min(region.first, bars) : null;
+// The line on a roll with its flag: the end of the prompt or the beginning of the new part; null if there is none, as if
+// all is new or only some tracks are.
+function lineOf({ isPrompt, bars, region, piece }) {
+  const all = barCount(piece),
+    isPart = region && !region.tracks && (region.first || region.stop < all);
+  if (isPrompt ? !bars : !isPart) return null;
+  const bar = Math.min(isPrompt ? bars : region.first, all);
+  return {
+    bar,
+    words: isPrompt ? `after bar ${bar}` : "new",
+    colour: isPrompt ? "given-0" : "new-0",
+  };
 }
 
 // Heights above the notes: the flag and the ruler, then with the chords.
-const rulerOf = (roll) =>
-  ((roll.isPrompt && roll.bars) || flaggedBar(roll) !== null ? FLAG : 0) + RULER;
+const rulerOf = (roll) => (lineOf(roll) ? FLAG : 0) + RULER;
 export const topOf = (roll, { piece } = roll) =>
   rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
@@ -191,7 +192,7 @@ function paintNotes(on) {
         : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
     pen.fillStyle =
-      onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
+      onset >= prompt ? ink.faint : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
     const loud = notes[i + 3] / 127,
       tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)),
       y = lane.top + row * step + (step - tall) / 2;
@@ -212,24 +213,31 @@ function paintNotes(on) {
   pen.globalAlpha = 1;
 }
 
-// Paint a line with a flag at the beginning of the new part.
-function paintFlag({ roll, pen, ink, x, gutter, top, height }) {
-  const bar = flaggedBar(roll),
-    at = bar === null ? -1 : x(roll.piece.lines[bar]);
+function paintRange({ roll, pen, ink, piece, x, height }) {
+  if (!roll.range) return;
+  const { first, stop } = roll.range,
+    from = x(piece.lines[first]),
+    wide = x(piece.lines[Math.min(stop, barCount(piece))]) - from;
+  pen.fillStyle = ink.range;
+  pen.fillRect(from, 0, wide, height);
+  pen.fillStyle = ink["given-0"];
+  pen.fillRect(from, 0, wide, 3);
+  for (const at of [from, from + wide - 1]) pen.fillRect(at, 0, 1, height);
+}
+
+function paintLine({ roll, pen, ink, piece, x, gutter, width, height }) {
+  const line = lineOf(roll),
+    at = line ? Math.round(x(piece.lines[line.bar])) : -1;
   if (at < gutter) return;
-  pen.strokeStyle = pen.fillStyle = ink["new-0"];
-  pen.setLineDash([4, 3]);
+  const wide = pen.measureText(line.words).width + 12,
+    left = at + wide > width ? at - wide : at;
+  pen.fillStyle = ink[line.colour];
+  pen.fillRect(at - 1, 0, 2, height - laneOf(roll));
   pen.beginPath();
-  pen.moveTo(Math.round(at) + 0.5, top);
-  pen.lineTo(Math.round(at) + 0.5, height);
-  pen.stroke();
-  pen.setLineDash([]);
-  pen.fillRect(at, 0, 1, FLAG);
-  pen.beginPath();
-  pen.roundRect(at, 0, pen.measureText("new").width + 10, LABEL, [0, 4, 4, 0]);
+  pen.roundRect(left, 0, wide, LABEL, 4);
   pen.fill();
   pen.fillStyle = ink.ground;
-  pen.fillText("new", at + 5, LABEL / 2 + 0.5);
+  pen.fillText(line.words, left + 6, LABEL / 2 + 0.5);
 }
 
 // The left edge: black keys, names of octaves, drums and tracks.
@@ -284,7 +292,8 @@ export function paint(roll) {
   paintChords(on);
   paintNotes(on);
   paintPlan(on);
-  paintFlag(on);
+  paintRange(on);
+  paintLine(on);
   pen.restore();
   paintGutter(on);
   paintNames(on);

@@ -7,7 +7,7 @@ const LETTERS = 18; // pixels of height of the letters
 const CURVED = 62; // pixels of height of the curves
 const EDGE = 6; // pixels of margin above and below the curves
 export const LANE = LETTERS + CURVED;
-const DASHES = { density: [], register: [6, 3], loudness: [2, 3] }; // so that they differ without colours
+const DASHES = { solid: [], dashed: [6, 3], dotted: [2, 3] };
 
 export const laneOf = (roll) => (roll.plan ? LANE : 0);
 
@@ -54,11 +54,11 @@ function paintCurve(on, curve, shown, first, stop) {
   const { pen, ink, roll } = on;
   const { goals, curve: chosen } = roll.plan;
   const strong = chosen === curve;
-  const colour = ink[`plan-${curve}`];
+  const colour = ink[CURVES[curve].colour];
   pen.strokeStyle = colour;
   pen.lineWidth = strong ? 2.5 : 1.5;
   const points = pointsOf(on, curve, shown[curve], first, Math.min(stop, knownOf(on)));
-  pen.setLineDash(DASHES[curve]);
+  pen.setLineDash(DASHES[CURVES[curve].line]);
   stroke(pen, points);
   pen.setLineDash([]);
   for (const point of points.filter(Boolean)) dot(pen, colour, point, strong ? 2.5 : 1.5);

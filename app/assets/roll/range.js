@@ -5,9 +5,10 @@ import { bending } from "./plan.js";
 
 const SLOP = 6; // pixels that a pointer may move without dragging
 
-// A drag, during which playback does not scroll the view. `begin` is given a press and returns the handlers of the drag, {move(event), end(event)}, or nothing to ignore it.
-function onDrag(roll, element, begin) {
-  let acts = null;
+// Playback does not scroll the view during a drag.
+export function listenForDrags(roll) {
+  const { canvas } = roll;
+  let acts = null; // the handlers of the drag: {move(event), end(event)}
 
   function end(event) {
     acts?.end?.(event);
@@ -15,43 +16,46 @@ function onDrag(roll, element, begin) {
     roll.axis.held = false;
   }
 
-  element.addEventListener("pointerdown", (event) => {
-    acts = roll.piece && !event.button ? begin(event) : null;
-    if (acts) element.setPointerCapture(event.pointerId);
+  canvas.addEventListener("pointerdown", (event) => {
+    acts = roll.piece && !event.button ? dragOf(roll, event) : null;
+    if (acts) canvas.setPointerCapture(event.pointerId);
   });
-  element.addEventListener("pointermove", (event) => {
-    if (!acts) return;
+  canvas.addEventListener("pointermove", (event) => {
+    if (!acts) return void canvas.classList.toggle("mg-resizes", resizes(roll, event));
     roll.axis.held = true;
     acts.move(event);
   });
-  element.addEventListener("pointerup", end);
-  element.addEventListener("pointercancel", end);
-}
-
-// Drags the line at the end of the prompt; a slider of the settings does the same by keys.
-export function dragPrompt(roll) {
-  const pick = (event) => {
-    const bars = Math.max(1, lineNear(roll.piece, roll.tickAt(event)));
-    if (bars === roll.bars) return;
-    roll.choose(bars);
-    roll.acts.choose?.(bars);
-  };
-  onDrag(roll, roll.line, () => ({ move: pick }));
-}
-
-export function dragRange(roll) {
-  const { canvas } = roll;
-  onDrag(roll, canvas, (event) => {
-    const { hand } = roll.acts,
-      place = roll.placeAt(event);
-    canvas.focus({ preventScroll: true });
-    if (hand?.on && place.part === "notes") return hand.down(event, place);
-    const bends = place.part === "plan" && bending(roll, event);
-    if (bends) return bends;
-    const scrolls = event.pointerType === "touch" && place.part !== "ruler";
-    return scrolls ? null : choosing(roll, event);
-  });
+  canvas.addEventListener("pointerup", end);
+  canvas.addEventListener("pointercancel", end);
   listenForTaps(roll);
+}
+
+// Whether a drag from here would move the end of the prompt or of a note.
+function resizes(roll, event) {
+  if (!roll.piece) return false;
+  const place = roll.placeAt(event);
+  return place.part === "end" || Boolean(roll.acts.hand?.resizes(event, place));
+}
+
+// The handlers of a drag that begins with a press, or nothing if it is none.
+function dragOf(roll, event) {
+  const { hand } = roll.acts,
+    place = roll.placeAt(event);
+  roll.canvas.focus({ preventScroll: true });
+  if (place.part === "end") return { move: (to) => moveEnd(roll, to) };
+  if (hand?.on && place.part === "notes") return hand.down(event, place);
+  const bends = place.part === "plan" && bending(roll, event);
+  if (bends) return bends;
+  const scrolls = event.pointerType === "touch" && place.part !== "ruler";
+  return scrolls ? null : choosing(roll, event);
+}
+
+// Move the end of the prompt; a slider of the settings does the same by keys.
+function moveEnd(roll, event) {
+  const bars = Math.max(1, lineNear(roll.piece, roll.tickAt(event)));
+  if (bars === roll.bars) return;
+  roll.choose(bars);
+  roll.acts.choose?.(bars);
 }
 
 function choosing(roll, begun) {
@@ -81,13 +85,13 @@ function listenForTaps(roll) {
     partOf = (event) => roll.placeAt(event).part;
   canvas.addEventListener("click", (event) => {
     const taps = event.pointerType === "touch" && !roll.acts.hand?.on;
-    if (taps && partOf(event) !== "ruler") press(roll, event);
+    if (taps && !["ruler", "end"].includes(partOf(event))) press(roll, event);
   });
   // By touch, a drag on the ruler selects and elsewhere scrolls.
   const drags = (event) => {
     const part = partOf(event.touches[0]),
       bends = part === "plan" && roll.acts.bend;
-    if (part === "ruler" || bends || roll.acts.hand?.on) event.preventDefault();
+    if (part === "ruler" || part === "end" || bends || roll.acts.hand?.on) event.preventDefault();
   };
   canvas.addEventListener("touchstart", drags, { passive: false });
 }

@@ -1,24 +1,56 @@
-// The piano roll: a piece with a cursor, zoom and scrolling, selectable bars and the draggable end of the prompt. The canvas
+// The piano roll: a piece with a cursor, zoom and scrolling, selectable bars and a draggable end of the prompt. The canvas
 // is as wide as the view, and paint.js repaints it on scrolling.
-import { barCount, inRegion, noteCount } from "../music/piece.js";
+import { barAt, barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
-import { Axis, MOST } from "./axis.js";
-import { GUTTER, paint, placeLanes, topOf } from "./paint.js";
+import { FLAG, GUTTER, paint, placeLanes, topOf } from "./paint.js";
 import { LANE, laneOf, linesOf } from "./plan.js";
-import { dragPrompt, dragRange } from "./range.js";
-import { lanesOf } from "./scale.js";
+import { listenForDrags } from "./range.js";
+
+const LEAST = 2,
+  MOST = 160; // pixels per beat; zooming stops at LEAST, but "Fit" may go below
+
+// The time axis shared by rolls shown together: zoom and scroll position.
+export class Axis {
+  constructor() {
+    this.zoom = null; // pixels per beat; null fits the piece
+    this.left = 0;
+    this.rolls = new Set();
+    this.held = false; // the user is dragging
+  }
+
+  scrolled(roll) {
+    const left = roll.view.scrollLeft;
+    if (Math.abs(left - this.left) < 1) return;
+    this.left = left;
+    for (const other of this.rolls) if (other !== roll) other.view.scrollLeft = left;
+  }
+
+  to(left) {
+    this.left = Math.max(0, left);
+    for (const roll of this.rolls) roll.view.scrollLeft = this.left;
+  }
+
+  // Zoom by a factor around the middle of the view; null fits the piece.
+  scale(factor, roll) {
+    const before = roll.beatWidth,
+      middle = (roll.view.scrollLeft + roll.inner / 2) / before;
+    this.zoom =
+      factor === null ? null : Math.min(MOST, Math.max(Math.min(LEAST, before), before * factor));
+    for (const one of this.rolls) one.layout();
+    this.to(middle * roll.beatWidth - roll.inner / 2);
+  }
+}
 
 export class Roll {
-  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
+  // `acts`: seek(tick), play(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
   constructor({ label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
     this.view.className = "mg-roll";
     this.view.innerHTML =
-      '<div class="mg-wide"><canvas></canvas><div class="mg-range" hidden></div><div class="mg-cursor" hidden></div>' +
-      '<div class="mg-end" aria-hidden="true" hidden><span></span></div></div>';
+      '<div class="mg-wide"><canvas></canvas><div class="mg-cursor" hidden></div></div>';
     this.wide = this.view.firstChild;
-    [this.canvas, this.band, this.cursor, this.line] = this.wide.children;
+    [this.canvas, this.cursor] = this.wide.children;
     this.canvas.tabIndex = 0;
     this.canvas.role = "application";
     this.canvas.ariaRoleDescription = "piano roll";
@@ -29,36 +61,30 @@ export class Roll {
     this.gutter = GUTTER;
     this.bars = 0;
     this.played = null; // the tick that is heard
-    this.leave = axis.join(this);
+    axis.rolls.add(this);
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
     this.sized.observe(this.view);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.recolour = () => this.draw();
-    this.scheme.addEventListener("change", this.recolour);
     this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    dragRange(this);
-    if (prompt) dragPrompt(this);
+    listenForDrags(this);
   }
 
   close() {
-    this.leave();
+    this.axis.rolls.delete(this);
     this.sized.disconnect();
-    this.scheme.removeEventListener("change", this.recolour);
   }
 
-  // `lanes`: those shared by all rolls, by default the piece's own; `seen`: the bars to show, null for all.
-  show(entry, { lanes = null, bars = null, seen = null, plan = null } = {}) {
+  // `lanes`: those shared by all rolls; `seen`: the bars to show, null for all.
+  show(entry, { lanes, bars = null, seen = null, plan = null } = {}) {
     const { piece } = entry;
     this.plan = plan;
     this.high = this.height; // adds the lane of the plan
     if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
     this.id = entry.id;
-    this.isBlank = entry.kind === "nothing"; // a new idea has no bars to select
     this.piece = piece;
     this.region = entry.region ?? null;
-    this.lanes = lanes ?? lanesOf([piece]);
+    this.lanes = lanes;
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
@@ -84,7 +110,6 @@ export class Roll {
 
   choose(bars) {
     this.bars = bars;
-    this.placeEnd();
     this.draw();
   }
 
@@ -131,16 +156,24 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // The part of the roll under a pointer: ruler with chords, plan, or a pitch of a lane.
+  // The part of the roll under a pointer: end of the prompt, ruler with chords, plan, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
-    if (y < topOf(this)) return { part: "ruler" };
     const foot = this.view.clientHeight - laneOf(this);
     if (y > foot) return { part: "plan" };
+    if (this.isPrompt && this.bars && this.isNearEnd(event, y)) return { part: "end" };
+    if (y < topOf(this)) return { part: "ruler" };
     this.laid = placeLanes(this.lanes, topOf(this), foot);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
     return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
+  }
+
+  // Whether a pointer is near enough to the end of the prompt to drag it: on its flag or, by touch with less accuracy, its line.
+  isNearEnd(event, y) {
+    const end = this.x(this.piece.lines[Math.min(this.bars, barCount(this.piece))]),
+      reach = y < FLAG ? 90 : event.pointerType === "mouse" ? 8 : 22;
+    return Math.abs(this.x(this.tickAt(event)) - end) <= reach;
   }
 
   // The pitch of a lane at the height of a pointer, clamped to the lane.
@@ -190,40 +223,14 @@ export class Roll {
     canvas.style.width = `${view.clientWidth}px`;
     canvas.style.height = `${view.clientHeight}px`;
     if (Math.abs(view.scrollLeft - this.axis.left) > 1) view.scrollLeft = this.axis.left;
-    this.placeEnd();
-    this.placeRange();
     this.placeCursor();
     this.draw();
   }
 
-  placeEnd() {
-    const { piece, line: end } = this;
-    end.hidden = !this.isPrompt || !this.bars || !piece;
-    end.style.bottom = `${laneOf(this)}px`; // above the plan, which is edited by drags
-    if (end.hidden) return;
-    const bars = Math.min(this.bars, barCount(piece)),
-      sign = end.firstChild,
-      x = this.x(piece.lines[bars]);
-    sign.textContent = `after bar ${bars}`;
-    const last = x + sign.offsetWidth > this.wide.clientWidth;
-    end.style.transform = `translateX(${x}px)`;
-    end.classList.toggle("mg-last", last);
-  }
-
   select(range) {
-    this.range = this.isBlank ? null : range;
-    this.placeRange();
+    this.range = range;
+    this.draw();
     this.acts.range?.(this.range);
-  }
-
-  placeRange() {
-    const { band, range, piece } = this;
-    band.hidden = !range || !piece;
-    if (band.hidden) return;
-    const from = this.x(piece.lines[range.first]),
-      to = this.x(piece.lines[Math.min(range.stop, barCount(piece))]);
-    band.style.transform = `translateX(${from}px)`;
-    band.style.width = `${to - from}px`;
   }
 
   key(event) {
@@ -243,12 +250,18 @@ export class Roll {
 
   // Move the cursor by bars, or with Shift the end of the selection.
   step(by, event) {
-    if (!event.shiftKey) return this.acts.step?.(by);
-    const bars = barCount(this.piece),
-      at = Math.min(bars - 1, this.acts.bar?.() ?? 0);
-    const range = this.range ?? { first: at, stop: at };
-    const stop = Math.min(bars, Math.max(range.first + 1, range.stop + by));
-    this.select({ first: range.first, stop });
+    const { piece } = this,
+      bars = barCount(piece),
+      tick = this.played ?? this.begin;
+    if (!event.shiftKey) {
+      const bar = by > 0 ? barAt(piece, tick + 1) + 1 : barAt(piece, tick - 1),
+        line = piece.lines[Math.min(bars, bar)];
+      this.moveCursor(line);
+      return this.acts.seek?.(line);
+    }
+    const at = Math.min(bars - 1, barAt(piece, tick)),
+      { first, stop } = this.range ?? { first: at, stop: at };
+    this.select({ first, stop: Math.min(bars, Math.max(first + 1, stop + by)) });
   }
 
   draw() {

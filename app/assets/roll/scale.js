@@ -11,24 +11,18 @@ Mute conga|Conga|Low conga|||||Cabasa|Maracas|||||Claves|Woodblock|Low block|||M
 
 const drumName = (pitch) => DRUMS[pitch - 35] || `Drum ${pitch}`;
 
-const REACH = 12; // pitches shown beyond those of the first piece
 const KIT = [51, 49, 46, 42, 45, 38, 36]; // drums of an empty lane
 
 // Lanes for the open pieces, one per track that has notes in any of them, from top to bottom: {index, name, drum, low, high,
-// rows}. `row` gives the row of a pitch, `at` the pitch of a row. The first piece sets the scale; pitches far outside share the
-// row at the edge. `drawing` leaves room to add notes.
+// rows}. `row` gives the row of a pitch, `at` the pitch of a row. `drawing` leaves room to add notes.
 export function lanesOf(pieces, { drawing = false } = {}) {
   const lanes = [];
-  pieces.forEach(({ tracks, notes }, place) => {
+  for (const { tracks, notes } of pieces) {
     tracks.forEach(({ name, drum, program }, index) => {
-      lanes[index] ??= { index, name, drum, program, pitches: new Set(), first: new Set() };
+      lanes[index] ??= { index, name, drum, program, pitches: new Set() };
     });
-    for (let i = 0; i < notes.length; i += WIDTH) {
-      const lane = lanes[notes[i + 4]];
-      lane.pitches.add(notes[i + 2]);
-      if (!place) lane.first.add(notes[i + 2]);
-    }
-  });
+    for (let i = 0; i < notes.length; i += WIDTH) lanes[notes[i + 4]].pitches.add(notes[i + 2]);
+  }
   const all = lanes.filter(Boolean),
     used = all.filter(({ pitches }) => pitches.size);
   return (used.length && !drawing ? used : all).map((lane) =>
@@ -36,17 +30,16 @@ export function lanesOf(pieces, { drawing = false } = {}) {
   );
 }
 
-function pitchLane({ pitches, first, ...lane }, drawing) {
+function pitchLane({ pitches, ...lane }, drawing) {
   const home = lane.program >= 32 && lane.program < 40 ? 40 : 62; // for a bass, and for other instruments
   const all = pitches.size ? [...pitches] : [home],
-    own = first.size ? [...first] : all,
-    from = Math.max(Math.min(...all), Math.min(...own) - REACH),
-    to = Math.min(Math.max(...all), Math.max(...own) + REACH);
+    from = Math.min(...all),
+    to = Math.max(...all);
   const more = Math.max(2, (drawing ? 2 * LEAST : LEAST) - (to - from)) / 2,
     low = Math.max(0, from - Math.floor(more)),
     high = Math.min(127, to + Math.ceil(more));
-  const row = (pitch) => high - Math.min(high, Math.max(low, pitch));
-  return { ...lane, low, high, rows: high - low + 1, row, at: (place) => high - place };
+  const row = (pitch) => high - pitch;
+  return { ...lane, low, high, rows: high - low + 1, row, at: row };
 }
 
 function drumLane({ pitches, ...lane }, drawing) {

@@ -1,11 +1,10 @@
 // The player: plays one piece at a time, by the synthesizer or as a file from the server.
-import { Synth, canSound } from "./synth.js";
+import { Synth } from "./synth.js";
 import { Transport } from "./transport.js";
 
 const PUMP = 25; // milliseconds
 const AHEAD = 0.12,
   AHEAD_HIDDEN = 1.6; // seconds; browsers run timers of hidden pages once a second
-const APART = 0.3; // seconds that a file may be from its place
 
 export class Player extends Transport {
   // `soundOf` fetches the WAV of an entry if there is no synthesizer; `failed` is called with an error message.
@@ -15,25 +14,17 @@ export class Player extends Transport {
     Object.assign(this, { synth, soundOf, failed });
     this.entry = null;
     this.held = new Set(); // keys held down, as "track pitch"
-    this.direct = canSound();
-    this.synth.ready.then((can) => this.#settle(can));
-    if (this.direct)
-      for (const event of ["pointerdown", "keydown"])
-        addEventListener(event, () => this.synth.wake(), { capture: true });
+    this.audio = Object.assign(new Audio(), { controls: true, hidden: true }); // for files
+    this.synth.ready.then(() => this.#begin());
+    for (const event of ["pointerdown", "keydown"])
+      addEventListener(event, () => this.synth.wake(), { capture: true });
     document.addEventListener("visibilitychange", () => this.#run());
   }
 
-  start() {
-    this.synth.start();
-  }
-
-  #settle(can) {
-    this.direct = can;
-    if (!can) this.audio = new Audio();
-    else if (this.entry) {
-      this.voices = {};
-      this.grow(this.entry.piece, this.#frontier(this.entry));
-    }
+  // Give the loaded synthesizer the instruments of the piece.
+  #begin() {
+    this.voices = {};
+    if (this.entry) this.update(this.entry);
     this.tell("ready");
   }
 
@@ -42,15 +33,13 @@ export class Player extends Transport {
   }
 
   // Load a piece. If another one plays, playback continues in this one at the same beat.
-  async load(entry, { at = null } = {}) {
+  load(entry, { at = null } = {}) {
     if (this.entry?.id === entry.id) return this.update(entry);
-    const goesOn = this.audio && (this.playing || this.asked);
-    if (goesOn) this.pause();
+    this.audio.pause();
     this.entry = entry;
     super.load(entry.piece, this.#frontier(entry));
     if (at !== null) this.seek(at);
     this.tell("load");
-    if (goesOn) await this.play();
   }
 
   unload() {
@@ -62,33 +51,19 @@ export class Player extends Transport {
   // Update the loaded piece, which has grown, or replace it by an edit of it.
   update(entry, instead = entry.id) {
     if (this.entry?.id !== instead) return;
-    if (this.audio && entry.id !== instead) this.pause(); // it needs another file
     this.entry = entry;
     this.grow(entry.piece, this.#frontier(entry));
-  }
-
-  // The loop in ticks, if the entry is loaded and has one.
-  loopOf(entry) {
-    return this.entry?.id === entry.id ? this.loop : null;
-  }
-
-  get seconds() {
-    return this.entry ? this.clock.seconds(this.tick) / this.tempo : 0;
   }
 
   async play() {
     const { entry } = this;
     if (!entry?.piece.notes.length && entry?.state !== "running") return;
     const asked = (this.asked = {});
-    this.start();
+    this.synth.start();
     await this.synth.wake();
-    try {
-      if (!(await this.synth.ready)) await this.#fetch(entry);
-    } catch (error) {
-      if (asked === this.asked) this.failed(error.message);
-      return;
-    }
+    const can = await this.synth.ready;
     if (asked !== this.asked) return; // paused or replaced meanwhile
+    if (!can) return this.#playFile(entry);
     this.asked = null;
     super.play();
     this.#run();
@@ -96,46 +71,27 @@ export class Player extends Transport {
 
   pause() {
     this.asked = null;
+    this.audio.pause();
     super.pause();
     this.#run();
   }
 
-  // Without a synthesizer, the server renders the piece as a file.
-  async #fetch(entry) {
-    if (this.fetched?.piece === entry.piece) return;
-    const sound = await this.soundOf(entry);
-    if (this.audio.src) URL.revokeObjectURL(this.audio.src);
-    this.audio.src = URL.createObjectURL(sound);
-    this.fetched = entry;
+  // Without a synthesizer, the server renders the piece as a file, which has its own controls.
+  async #playFile(entry) {
+    try {
+      const sound = await this.soundOf(entry);
+      if (this.entry !== entry) return;
+      URL.revokeObjectURL(this.audio.src);
+      Object.assign(this.audio, { src: URL.createObjectURL(sound), hidden: false, autoplay: true });
+    } catch (error) {
+      this.failed(error.message);
+    }
   }
 
   #run() {
     clearTimeout(this.timer);
     this.pump(document.hidden ? AHEAD_HIDDEN : AHEAD);
-    if (this.audio) this.#follow();
     if (this.playing) this.timer = setTimeout(() => this.#run(), PUMP);
-  }
-
-  // Let the file follow.
-  #follow() {
-    const { audio } = this;
-    if (!this.playing || this.fetched.id !== this.entry.id) return audio.pause();
-    const at = this.clock.seconds(this.tick);
-    if (Math.abs(audio.currentTime - at) > APART) audio.currentTime = at;
-    audio.playbackRate = this.tempo;
-    if (!audio.paused || audio.ended) return;
-    audio.play().catch((error) => {
-      if (error.name === "AbortError") return; // paused meanwhile
-      this.pause();
-      this.failed(error.message);
-    });
-  }
-
-  // Apply the settings of the desk.
-  adjust({ tempo, transpose, mix }) {
-    this.setTempo(tempo);
-    this.setTranspose(transpose);
-    this.setMix(mix);
   }
 
   // Play a single note; with `seconds` 0, until it is released.

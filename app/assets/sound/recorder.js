@@ -17,23 +17,21 @@ export class Recorder {
   pressed = new Map();
   played = [];
 
-  constructor(player, { changed, failed }) {
-    Object.assign(this, { player, changed, failed });
+  constructor(player, changed) {
+    Object.assign(this, { player, changed });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
   }
 
-  // Ask for access to MIDI devices; returns whether there is one.
+  // Ask for access to MIDI devices.
   async useMidi() {
     if (!navigator.requestMIDIAccess)
-      return this.#without(
-        "This browser does not support MIDI keyboards; Chrome, Edge and Firefox do.",
-      );
+      throw new Error("This browser does not support MIDI keyboards; Chrome, Edge and Firefox do.");
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
-      return this.#without("This page may not use MIDI devices; allow it in the browser.");
+      throw new Error("This page may not use MIDI devices; allow it in the browser.");
     }
     const listen = () => {
       this.devices = [];
@@ -45,12 +43,7 @@ export class Recorder {
     };
     this.access.onstatechange = listen;
     listen();
-    return this.devices.length > 0 || this.#without("No MIDI keyboard is connected; plug one in.");
-  }
-
-  #without(why) {
-    this.failed(why);
-    return false;
+    if (!this.devices.length) throw new Error("No MIDI keyboard is connected; plug one in.");
   }
 
   message([status, pitch, velocity]) {

@@ -15,9 +15,8 @@ const LOOK = 20; // milliseconds between checks of the clock
 const EARLY = 0.03; // seconds before the end of an answer at which the next turn is prepared
 
 const OTHER = "Trading has ended because another piece was opened.";
-
-const TOUCHED = "(hover: none) and (pointer: coarse)"; // probably no keyboard
-const NO_KEYS = "Connect a MIDI keyboard, or choose “Computer keys” if this device has a keyboard.";
+const SILENT = "Nothing was played.";
+const NO_SOUND = "Trading bars requires sound in the browser, which is not available over this connection.";
 const UNDER = "under"; // the id of the accompaniment of the user's turn
 const AHEAD = 0.04; // seconds that the player needs to start
 const TRIES = 3; // requests for an answer with notes
@@ -69,14 +68,24 @@ export function withLate(take, asked, whole) {
   return rows.length ? withRows(take, [...rowsOf(take), ...rows]) : take;
 }
 
+// Records turns: one until it is stopped, or several in turn with the model.
 export class Trade {
   constructor(app, recorder) {
     Object.assign(this, { app, recorder, turn: null, say: (words) => app.say(words) });
-    this.delays = []; // seconds from the bar line to each answer
   }
 
   get on() {
     return this.turn !== null;
+  }
+
+  // Record without answers.
+  record() {
+    const { app, recorder } = this;
+    this.#openPiece();
+    this.turn = "alone";
+    this.onto = app.desk.current.id;
+    recorder.start(app.desk.current.piece, app.desk.settings.tempo);
+    this.say("One bar of count-in, then play; press Done to finish.");
   }
 
   async start(bars) {
@@ -84,52 +93,76 @@ export class Trade {
     const { player } = app;
     if (app.composer.busy) return this.say("The model is composing; press Stop first.");
     this.turn = "begins";
-    if (!recorder.keys && !recorder.devices.length) {
-      if (matchMedia(TOUCHED).matches && !(await recorder.useMidi())) return this.stop(NO_KEYS);
-      recorder.useKeys(!recorder.devices.length);
-    }
-    if (!this.on) return undefined;
-    if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
-    player.pause();
-    player.start();
+    if (!recorder.devices.length) recorder.useKeys(true);
+    this.#openPiece();
+    player.synth.start();
     await player.synth.wake();
-    if (!(await player.synth.ready))
-      return this.stop(
-        "Trading bars requires sound in the browser, which is not available over this connection.",
-      );
-    if (!this.on) return undefined;
+    if (!(await player.synth.ready)) return this.stop(NO_SOUND);
+    if (!this.on) return;
     this.bars = bars;
-    this.delays = [];
-    const { piece, title } = app.desk.current;
-    this.title = title; // kept for the piece through all turns
-    return this.#playUser(recorder.barAfter(piece), null);
+    this.#trade(recorder.barAfter(app.desk.current.piece));
+  }
+
+  #openPiece() {
+    const { desk, player } = this.app;
+    if (!desk.current) this.app.openGrid();
+    player.pause();
+    this.title = desk.current.title; // kept for the piece through all turns
   }
 
   // Stop in any turn; what was played and the answer so far stay in the piece.
   stop(words = "") {
-    const { app, recorder, turn } = this;
+    const { app, recorder, turn } = this,
+      isTheirs = turn === "theirs";
     clearTimeout(this.timer);
     this.turn = null;
-    if (turn === "asked" || turn === "theirs") app.composer.stop();
-    if (turn === "theirs" || app.player.entry?.id === UNDER) app.player.pause();
-    const take = turn === "theirs" ? this.#take() : null;
-    const unheard = turn === "theirs" && !take ? this.whole : null; // its answer has not begun
+    if (turn === "asked" || isTheirs) app.composer.stop();
+    if (isTheirs || app.player.entry?.id === UNDER) app.player.pause();
+    const take = isTheirs ? this.#take : null;
+    const unheard = isTheirs && !take ? this.whole : null; // its answer has not begun
     const whole = recorder.on ? recorder.stop() : unheard;
     if (take && app.desk.open.current === take.parent) this.#join(take);
     if (whole) {
       if (app.desk.open.current !== this.onto) app.recall(this.onto);
-      app.edit(whole, "trading bars", { chosen: barCount(whole), title: this.title });
+      const label = turn === "alone" ? "recording" : "trading bars";
+      app.edit(whole, label, { chosen: barCount(whole), title: this.title });
     }
     if (app.player.entry?.id === UNDER) app.follow();
-    this.say(words);
+    this.say(turn === "alone" && !whole ? SILENT : words);
   }
 
   // The take of the last request.
-  #take() {
+  get #take() {
     return this.app.desk.takes.find((take) => take.parent === this.onto);
   }
 
-  // Start the user's turn at a bar, at a time in seconds or after a count-in.
+  // Take turns from a bar on, the first after a count-in.
+  async #trade(bar) {
+    const { app, recorder } = this;
+    const { player, desk } = app;
+    for (let at = null; ; at = this.end) {
+      const askAt = this.#playUser(bar, at);
+      await this.#until(() => clock() >= askAt);
+      if (desk.open.current !== this.onto) return this.stop(OTHER);
+      const played = recorder.soFar(this.line);
+      if (!played) return this.stop(SILENT);
+      this.#ask(played);
+      await this.#until(() => clock() >= this.line);
+      this.whole = recorder.stop();
+      this.turn = "theirs";
+      await this.#until(() => this.#isReady());
+      const begun = this.#take;
+      if (!begun) return this.stop(); // the error is shown already
+      this.#playAnswer(begun);
+      await this.#until(this.#endOf(begun.id));
+      const take = desk.entries.get(begun.id);
+      if (!take || player.entry?.id !== take.id || take.state === "stopped") return this.stop();
+      if (desk.current?.id !== take.parent) return this.stop(OTHER);
+      bar = this.#join(take);
+    }
+  }
+
+  // Start the user's turn at a bar, at a time in seconds or after a count-in; returns when to request the answer.
   #playUser(bar, at) {
     const { recorder, app, bars } = this;
     const { current } = app.desk;
@@ -142,12 +175,11 @@ export class Trade {
     const lines = linesFor(piece, bar + bars);
     const perTick = 60 / (recorder.tempo * piece.ticksPerBeat);
     this.line = recorder.begun + (lines[bar + bars] - lines[bar]) * perTick;
-    this.askAt = this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
     this.stopBar = bar + bars;
     const counted = at === null ? "One bar of count-in. " : "";
     const keys = recorder.keys && at === null ? ` Play on the keys ${KEYS}.` : "";
-    this.say(`${counted}Bars ${bar + 1} to ${bar + bars} are yours.${keys}`);
-    this.#at(this.askAt, () => this.#ask());
+    this.say(`${counted}Your turn: bars ${bar + 1} to ${bar + bars}.${keys}`);
+    return this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
   }
 
   // Play the other parts under the user's turn: following the answer, or after the count-in.
@@ -164,17 +196,13 @@ export class Trade {
   }
 
   // Request the answer to what has been played so far.
-  #ask() {
-    const { app, recorder, stopBar } = this;
-    if (app.desk.open.current !== this.onto) return this.stop(OTHER);
-    const played = recorder.soFar(this.line);
-    if (!played) return this.stop("Nothing was played.");
+  #ask(played) {
+    const { app, stopBar, title } = this;
     this.asked = withBars(played, stopBar);
-    this.onto = app.edit(this.asked, "trading bars", { chosen: stopBar, title: this.title }).id;
+    this.onto = app.edit(this.asked, "trading bars", { chosen: stopBar, title }).id;
     this.tries = 0;
     this.#request();
     this.turn = "asked";
-    return this.#at(this.line, () => this.#answer());
   }
 
   #request() {
@@ -184,59 +212,44 @@ export class Trade {
     app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
   }
 
-  // End the user's turn at the bar line, and start the answer once it can play.
-  #answer() {
-    const { app, recorder, stopBar } = this;
-    this.whole = recorder.stop();
-    this.turn = "theirs";
-    const isReady = () => {
-      const take = this.#take();
-      if (take && !isSilent(take)) {
-        const { state, now, piece, region } = take;
-        return state !== "running" || now >= piece.lines[region.first] + piece.ticksPerBeat;
-      }
-      if (app.composer.busy) return false;
-      if (take?.state !== "done" || this.tries === TRIES) return true;
-      this.#request();
-      return false;
-    };
-    this.#when(isReady, () => {
-      const take = this.#take();
-      if (!take) return this.stop(); // the error is shown already
-      const { region, piece } = take;
-      this.say(`The model answers: bars ${stopBar + 1} to ${stopBar + this.bars}.`);
-      app.player.load(take, { at: piece.lines[region.first] });
-      app.player.seek(piece.lines[region.first]);
-      app.player.play();
-      return this.#awaitEnd(take.id);
-    });
+  // Whether the first beat of the answer is written, or none will be. A silent answer is requested again.
+  #isReady() {
+    const take = this.#take;
+    if (take && !isSilent(take)) {
+      const { state, now, piece, region } = take;
+      return state !== "running" || now >= piece.lines[region.first] + piece.ticksPerBeat;
+    }
+    if (this.app.composer.busy) return false;
+    if (take?.state !== "done" || this.tries === TRIES) return true;
+    this.#request();
+    return false;
   }
 
-  // Wait for the end of the answer, which may pause for notes that are still being written.
-  #awaitEnd(id) {
-    const { app } = this;
-    const { player, desk } = app;
+  #playAnswer(take) {
+    const { player } = this.app,
+      start = take.piece.lines[take.region.first];
+    this.say(`The model’s turn: bars ${this.stopBar + 1} to ${this.stopBar + this.bars}.`);
+    player.load(take, { at: start });
+    player.seek(start);
+    player.play();
+  }
+
+  // A test of whether the answer is over; it may pause for notes that are still being written.
+  #endOf(id) {
+    const { player, desk } = this.app;
     const { synth } = player;
-    const now = () => desk.entries.get(id);
     let begun = false;
-    const isOver = () => {
-      const take = now();
+    return () => {
+      const take = desk.entries.get(id);
       const anchor = player.anchors.at(-1);
       if (!take || player.entry?.id !== id) return true; // another piece was opened
       if (player.waiting || !(begun || player.playing)) return false;
       const offset = clock() - synth.now();
-      if (!begun) this.delays.push(anchor.time + offset - this.line);
       begun = true;
       const left = player.clock.seconds(take.piece.lines[take.region.stop]) - anchor.seconds;
       this.end = anchor.time + left / anchor.tempo + offset;
       return take.state !== "running" && clock() >= this.end - EARLY;
     };
-    this.#when(isOver, () => {
-      const take = now();
-      if (!take || player.entry?.id !== id || take.state === "stopped") return this.stop();
-      if (desk.current?.id !== take.parent) return this.stop(OTHER);
-      return this.#playUser(this.#join(take), this.end);
-    });
   }
 
   // Make the take, with all that was played, the piece; returns its number of bars.
@@ -252,14 +265,14 @@ export class Trade {
     return stop;
   }
 
-  #at(time, act) {
-    this.#when(() => clock() >= time, act);
-  }
-
-  #when(isTime, act) {
-    clearTimeout(this.timer);
-    if (!this.on) return;
-    if (isTime()) act();
-    else this.timer = setTimeout(() => this.#when(isTime, act), LOOK);
+  // Wait until something is so; for ever if the trade is stopped.
+  #until(isSo) {
+    return new Promise((done) => {
+      const look = () => {
+        if (isSo()) done();
+        else this.timer = setTimeout(look, LOOK);
+      };
+      look();
+    });
   }
 }

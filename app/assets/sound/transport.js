@@ -1,21 +1,14 @@
 // Schedules the notes of a piece that may still be growing. It does not depend on audio: `out` receives the events for a
 // synthesizer, and `now` returns the time of its clock.
-import { Watched } from "../desk/watched.js";
+import { Watched } from "../desk/state.js";
 import { Clock } from "../music/clock.js";
-import { isHeard } from "../music/heard.js";
+import { FULL, isHeard } from "../music/heard.js";
 import { WIDTH, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds for the last note to fade
 const LEAD = 0.04; // seconds before the first note, so that its attack is not cut
 const DRUMS = 9; // channel
 const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
-
-export const noMix = (track) => ({
-  mute: false,
-  solo: false,
-  volume: 100,
-  program: track?.program ?? 0,
-});
 
 export class Transport extends Watched {
   constructor({ now, out }) {
@@ -76,14 +69,14 @@ export class Transport extends Watched {
 
   #setVoice(index) {
     const track = this.piece.tracks[index],
-      mix = { ...noMix(track), ...this.mix[index] },
+      { volume, program } = { ...track, volume: FULL, ...this.mix[index] },
       channel = this.channels[index];
-    const said = `${track.drum ? "drum" : mix.program} ${mix.volume}`;
+    const said = `${track.drum ? "drum" : program} ${volume}`;
     this.voices ??= {};
     if (this.voices[channel] === said) return;
     this.voices[channel] = said;
-    if (!track.drum) this.out.program(channel, mix.program);
-    this.out.volume(channel, mix.volume);
+    if (!track.drum) this.out.program(channel, program);
+    this.out.volume(channel, volume);
   }
 
   // The tick that is heard now, not the last one sent.

@@ -1,14 +1,19 @@
 // The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save.
-import { Clock, clockTime } from "../music/clock.js";
 import { isHeard } from "../music/heard.js";
-import { endTick } from "../music/piece.js";
+import { barCount, noteCount } from "../music/piece.js";
 import { Roll } from "../roll/roll.js";
-import { mark } from "./icons.js";
-import { action, icon, make, rename } from "./parts.js";
-import { rangeBar } from "./range_bar.js";
+import { able, action, barsLabel, icon, make, mark, passFocus, rename } from "./parts.js";
 import { saveMenu } from "./save_menu.js";
 
-export const HIGH = "clamp(240px, 34vh, 380px)"; // of the piece, and of a single take
+const ACTS = {
+  rewrite: "Rewrite",
+  continue: "Continue from here",
+  end: "Delete all after this",
+  loop: "Loop",
+  delete: "Delete",
+};
+const BUSY = "The model is composing; press Stop first.";
+const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
 // The parts of a card. `show` takes an entry and how its roll shows it.
 export function cardParts(app, entryOf, options) {
@@ -16,59 +21,76 @@ export function cardParts(app, entryOf, options) {
   const acts = {
     seek: (tick) => (player.load(entryOf()), player.seek(tick)),
     play: () => app.play(entryOf()),
-    step: (by) => app.stepBars(entryOf(), by),
     range: (range) => bar.show(range),
-    bar: () => app.barOf(entryOf()),
   };
   const roll = new Roll({ ...options, acts });
   roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
   const bar = rangeBar(app, roll, entryOf),
-    play = playButton(app, entryOf),
+    play = action("", () => app.play(entryOf()), "mg-icon mg-play"),
     star = starButton(desk, () => entryOf().id),
     menu = saveMenu(app, entryOf);
   function show(entry, shown) {
-    roll.loop = player.loopOf(entry);
+    roll.loop = player.entry?.id === entry.id ? player.loop : null;
     roll.show(entry, shown);
     bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();
-    play.show();
+    showPlay(play, app, entryOf());
   }
   const facts = make("span", "mg-facts");
   return { facts, star, roll, bar, play, menu, show };
 }
 
+// Label each action with what it would do to the bars, or why it is not possible.
+function showActs(acts, { model, composer }, { piece, state }, { first, stop }) {
+  // While a take is being written, its bars can be neither cut nor deleted.
+  const busy = composer.busy && BUSY,
+    growing = state === "running" && GROWING,
+    empty = !noteCount(piece) && "There are no notes to work from yet.",
+    last = stop >= barCount(piece) && "The piece already ends here.",
+    all = last && !first && "These are all the bars of the piece; open another piece instead.";
+  const { infill: lacks = false } = model.lacks,
+    bars = barsLabel({ first, stop });
+  able(acts.rewrite, `Rewrite ${bars}; everything else stays as it is`, lacks, empty, busy);
+  able(acts.continue, `Continue after bar ${stop}`, busy);
+  able(acts.end, `End the piece after bar ${stop}`, growing, last);
+  able(acts.delete, `Delete ${bars}; later bars move forward`, growing, all);
+}
+
+// The actions for the bars selected on a roll.
+function rangeBar(app, roll, entryOf) {
+  const words = make("span", "mg-range-words");
+  const leave = () => (passFocus(box, roll.canvas), roll.select(null));
+  function press(name) {
+    const { range } = roll;
+    if (name !== "loop") leave();
+    app.bars(entryOf().id, name, range);
+  }
+  const acts = {};
+  for (const [name, text] of Object.entries(ACTS)) acts[name] = action(text, () => press(name));
+  acts.rewrite.classList.add("mg-new");
+  const clear = icon("close", "Clear selection", leave),
+    within = [words, ...Object.values(acts), clear],
+    box = make("div", "mg-range-bar", within, { hidden: true, role: "group" });
+
+  function show(range) {
+    box.hidden = !range;
+    if (!range) return;
+    const bars = barsLabel(range);
+    words.textContent = bars[0].toUpperCase() + bars.slice(1);
+    box.ariaLabel = `Actions for ${bars}`;
+    showActs(acts, app, entryOf(), range);
+  }
+  return Object.assign(box, { show });
+}
+
 // Show on a button whether a piece plays or waits for notes, and what a click does.
-export function showPlay(button, { player }, entry, [play, pause]) {
+export function showPlay(button, { player }, entry) {
   const on = player.playing && player.entry?.id === entry?.id,
     sign = on ? (player.waiting ? "wait" : "pause") : "play";
   button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
   if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
   button.dataset.sign = sign;
-  rename(button, on ? pause : play);
-}
-
-// The play button with the time; only one piece plays at a time.
-function playButton(app, entryOf) {
-  const button = action("", () => app.play(entryOf()), "mg-play"),
-    time = make("span", "mg-time"),
-    box = make("div", "mg-player", [button, time]);
-  let length = 0,
-    of = null,
-    shown = "";
-  function show() {
-    const entry = entryOf(),
-      { player } = app,
-      own = entry && player.entry?.id === entry.id;
-    showPlay(button, app, entry, ["Play", "Pause"]);
-    if (entry && of !== entry.piece) {
-      of = entry.piece;
-      length = new Clock(of).seconds(endTick(of));
-    }
-    const tempo = app.desk.settings.tempo,
-      text = length ? `${clockTime(own ? player.seconds : 0)} / ${clockTime(length / tempo)}` : "";
-    if (text !== shown) time.textContent = shown = text;
-  }
-  return Object.assign(box, { show });
+  rename(button, on ? "Pause" : "Play");
 }
 
 function starButton(desk, idOf) {

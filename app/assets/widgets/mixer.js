@@ -1,22 +1,10 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
-import { silentOf } from "../music/heard.js";
-import { noMix } from "../sound/transport.js";
-import { able, action, fold, make, options, rename } from "./parts.js";
-
-// The names of the General MIDI programs, from 0.
-const NAMES = `Piano|Bright piano|Electric grand|Honky-tonk|Electric piano 1|Electric piano 2|Harpsichord|Clavinet|Celesta|Glockenspiel|Music box|Vibraphone|Marimba|Xylophone|Tubular bells|Dulcimer|
-Drawbar organ|Percussive organ|Rock organ|Church organ|Reed organ|Accordion|Harmonica|Tango accordion|Nylon guitar|Steel guitar|Jazz guitar|Clean guitar|Muted guitar|Overdriven guitar|Distortion guitar|Guitar harmonics|
-Acoustic bass|Finger bass|Pick bass|Fretless bass|Slap bass 1|Slap bass 2|Synth bass 1|Synth bass 2|Violin|Viola|Cello|Contrabass|Tremolo strings|Pizzicato strings|Harp|Timpani|
-Strings 1|Strings 2|Synth strings 1|Synth strings 2|Choir aahs|Voice oohs|Synth voice|Orchestra hit|Trumpet|Trombone|Tuba|Muted trumpet|French horn|Brass section|Synth brass 1|Synth brass 2|
-Soprano sax|Alto sax|Tenor sax|Baritone sax|Oboe|English horn|Bassoon|Clarinet|Piccolo|Flute|Recorder|Pan flute|Blown bottle|Shakuhachi|Whistle|Ocarina|
-Square lead|Saw lead|Calliope lead|Chiff lead|Charang lead|Voice lead|Fifths lead|Bass and lead|New age pad|Warm pad|Polysynth pad|Choir pad|Bowed pad|Metallic pad|Halo pad|Sweep pad|
-Rain|Soundtrack|Crystal|Atmosphere|Brightness|Goblins|Echoes|Sci-fi|Sitar|Banjo|Shamisen|Koto|Kalimba|Bagpipe|Fiddle|Shanai|
-Tinkle bell|Agogo|Steel drums|Woodblock|Taiko|Melodic tom|Synth drum|Reverse cymbal|Fret noise|Breath noise|Seashore|Bird tweet|Telephone|Helicopter|Applause|Gunshot`;
-const INSTRUMENTS = NAMES.replaceAll("\n", "").split("|");
+import { FULL, silentOf } from "../music/heard.js";
+import { able, action, fold, make, onFields, options, rename } from "./parts.js";
 
 export function mixer(app) {
   // Silent tracks are named on the closed fold, too, so that nobody wonders why nothing sounds.
-  const silent = make("span", "mg-silent-tracks"),
+  const silent = make("span"),
     list = make("div", "mg-tracks"),
     box = fold([make("span", "", "Tracks"), silent], "mg-mixer", [list]);
   const { desk } = app;
@@ -33,14 +21,16 @@ export function mixer(app) {
       list.replaceChildren(...tracks.map((track, index) => trackLine(app, track, index)));
     }
     for (const line of list.children) line.show();
-    silent.textContent = silentOf(entry.piece, desk.mixOf(entry));
+    const words = silentOf(entry.piece, desk.mixOf(entry));
+    silent.textContent = words && ` · ${words}`;
   }
   return Object.assign(box, { show });
 }
 
 function trackLine(app, track, index) {
   const { desk } = app;
-  const mixOn = () => ({ ...noMix(track), ...desk.mixOf(desk.current)[index] });
+  const usual = { mute: false, solo: false, volume: FULL, program: track.program };
+  const mixOn = () => ({ ...usual, ...desk.mixOf(desk.current)[index] });
   const change = (more) => desk.remix(desk.current, index, more);
 
   function toggle(name, letter, words) {
@@ -52,20 +42,15 @@ function trackLine(app, track, index) {
   const name = make("span", "mg-track-name", track.name);
   const mute = toggle("mute", "M", "Mute"),
     solo = toggle("solo", "S", "Solo");
-  const ariaLabel = `Volume of ${track.name}`,
-    volume = make("input", "mg-volume", "", {
-      type: "range",
-      min: 0,
-      max: 127,
-      step: 1,
-      ariaLabel,
-    });
-  volume.addEventListener("input", () => change({ volume: Number(volume.value) }));
-  const kind = instrumentChoice(track);
-  kind.addEventListener("change", () => change({ program: Number(kind.value) }));
+  const bounds = { type: "range", name: "volume", min: 0, max: 127 },
+    volume = make("input", "", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
+    names = track.drum ? ["Drum kit"] : app.facts.instruments,
+    chosen = { name: "program", ariaLabel: `Instrument of ${track.name}`, disabled: track.drum },
+    kind = make("select", "", options([...names.entries()]), chosen);
   const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
-  const write = action("Write a new part", begin, "mg-chip mg-write");
+  const write = action("Rewrite this part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
+  onFields(line, (name, value) => change({ [name]: Number(value) }));
   name.style.borderColor = `var(--mg-given-${index % 3})`;
   line.show = () => {
     const mix = mixOn(),
@@ -77,17 +62,11 @@ function trackLine(app, track, index) {
     if (!track.drum) kind.value = mix.program;
     able(
       write,
-      `Write a new ${part} part; the other parts stay as they are.`,
+      `Write the ${part} part again; the other parts stay as they are.`,
       !parts.includes(part) && (lacks.accompany ?? ""),
       !desk.current?.piece.notes.length && "There are no notes to accompany yet.",
       app.composer.busy && "The model is composing; press Stop first.",
     );
   };
   return line;
-}
-
-function instrumentChoice(track) {
-  const names = track.drum ? ["Drum kit"] : INSTRUMENTS,
-    more = { ariaLabel: `Instrument of ${track.name}`, disabled: track.drum };
-  return make("select", "mg-select", options([...names.entries()]), more);
 }

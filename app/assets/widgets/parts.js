@@ -1,5 +1,28 @@
-// The building blocks of the page: elements, buttons, sliders, fields, error messages.
-import { mark } from "./icons.js";
+// The building blocks of the page: elements, icons, buttons, fields, menus.
+
+// Icons are drawn as paths: some systems lack characters for them.
+const PATHS = {
+  play: "M8 5.5v13l10.5-6.5z",
+  pause: "M8.5 6v12M15.5 6v12",
+  wait: "M12 5a7 7 0 1 1-7 7",
+  start: "M6 5v14M19 5 9 12l10 7z",
+  star: "M12 3.5l2.6 5.6 6.1.7-4.5 4.2 1.2 6-5.4-3-5.4 3 1.2-6L3.3 9.8l6.1-.7z",
+  bin: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v5M14 11v5",
+  close: "M6 6l12 12M18 6 6 18",
+  less: "M5 12h14",
+  more: "M5 12h14M12 5v14",
+  fit: "M3 12h18M7 8l-4 4 4 4M17 8l4 4-4 4",
+  blind: "M3 12s3.5-6 9-6 9 6 9 6-3.5 6-9 6-9-6-9-6zM4 20 20 4",
+  plan: "M3 15c4 0 5-9 9-9s5 7 9 4M3 20h18",
+  score: "M3 5h18M3 9h18M3 13h10M3 17h8M17 19V9M14.5 17a2.5 2 0 1 0 0 4 2.5 2 0 0 0 0-4",
+  pencil: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
+  undo: "M8 5 4 9l4 4M4 9h10a5 5 0 0 1 0 10h-3",
+  redo: "M16 5l4 4-4 4M20 9H10a5 5 0 0 0 0 10h3",
+};
+
+export const mark = (name) =>
+  '<svg width="17" height="17" viewBox="0 0 24 24" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.7"' +
+  ` stroke-linecap="round" stroke-linejoin="round"><path d="${PATHS[name]}"/></svg>`;
 
 // Make an element; `within` is its text or its children.
 export function make(tag, className = "", within = "", more = {}) {
@@ -8,9 +31,12 @@ export function make(tag, className = "", within = "", more = {}) {
   return made;
 }
 
+// Change the text of an element; if it is the same, a screen reader need not say it again.
+export const write = (box, text) => box.textContent === text || (box.textContent = text);
+
 // A collapsible section.
-export const fold = (words, className, within = [], more = {}) =>
-  make("details", className, [make("summary", "", words), ...within], more);
+export const fold = (words, className, within) =>
+  make("details", className, [make("summary", "", words), ...within]);
 
 export const action = (text, act, className = "mg-chip", more = {}) =>
   make("button", className, text, { type: "button", onclick: act, ...more });
@@ -49,65 +75,64 @@ export function passFocus(box, to) {
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-// A slider with a number field, or with words for the number if `inWords` is given.
-export function slider(id, label, min, max, act, { step = 1, inWords = null, info = "" } = {}) {
-  const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
-  const bounds = { min, max, step },
-    ariaLabel = `${label}, as a number`;
-  const range = make("input", "", "", { type: "range", id: `${id}-range`, ...bounds }),
-    number = make("input", "mg-number", "", { type: "number", ariaLabel, ...bounds });
-  const words = make("output", "mg-said");
-  const show = (to, typed = document.activeElement === number) => {
-    range.value = to;
-    if (!typed) number.value = to; // do not overwrite what is being typed
-    if (inWords) range.ariaValueText = words.textContent = inWords(Number(to));
+// Call `act` with the name and the value of each field in a box that the user changes.
+export function onFields(box, act) {
+  const changed = ({ type, target }) => {
+    const { name, value, checked } = target;
+    if (!name || (type === "input") !== (target.type === "range")) return; // only sliders tell each step
+    act(name, target.type === "checkbox" ? checked : target.type === "range" ? +value : value);
   };
-  const change = (from) => {
-    const { value } = from;
-    if (value !== "") range.value = value; // clamped to the bounds and steps
-    show(range.value, false);
-    if (value !== "") act(Number(range.value));
-  };
-  range.addEventListener("input", () => change(range));
-  number.addEventListener("change", () => change(number));
-  const head = make("div", "mg-field-head", [name, inWords ? words : number]);
-  const box = make("div", "mg-field", [head, range, make("span", "mg-info", info)], { id });
-  return Object.assign(box, {
-    show: (to) => show(to),
-    bounds: (low, high) => {
-      for (const one of [range, number]) Object.assign(one, { min: low, max: high });
-    },
-  });
+  for (const type of ["input", "change"]) box.addEventListener(type, changed);
+  return box;
 }
 
-// An input with its label above.
-export const field = (id, label, input) =>
-  make("div", "mg-field", [make("label", "mg-label", label, { htmlFor: input.id }), input], { id });
+// A slider with a number field. Fields are named, and `show` their value.
+export function slider(name, label, min, max, { step = 1, info = "" } = {}) {
+  const bounds = { type: "range", min, max, step },
+    range = make("input", "", "", { ...bounds, name, id: `mg-${name}-range` }),
+    more = { ...bounds, type: "number", ariaLabel: `${label}, as a number` },
+    number = make("input", "mg-number", "", more);
+  const show = (value) => {
+    range.value = value;
+    if (document.activeElement !== number) number.value = value; // do not overwrite what is being typed
+  };
+  number.addEventListener("change", () => {
+    if (number.value !== "") range.value = number.value; // clamped to the bounds and steps
+    number.value = range.value;
+    range.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  const title = make("label", "mg-label", label, { htmlFor: range.id }),
+    head = make("div", "mg-field-head", [title, number]),
+    within = [head, range, make("span", "mg-info", info, { hidden: !info })];
+  const most = (to) => (range.max = number.max = to);
+  return Object.assign(make("div", "mg-field", within, { id: `mg-${name}` }), { show, most });
+}
 
-// A field for text or a number, which does not overwrite what is being typed.
-export function typed(id, label, more, act) {
-  const input = make("input", "mg-text", "", { id: `${id}-input`, ...more });
-  input.addEventListener("change", () => act(input.value));
-  const show = (value) => document.activeElement !== input && (input.value = value);
-  return Object.assign(field(id, label, input), { show });
+// An input or a select with its label above; what is being typed is not overwritten.
+export function field(id, label, tag = "input", more = {}) {
+  const input = make(tag, "", "", { id: `mg-${id}-input`, name: id, ...more }),
+    title = make("label", "mg-label", label, { htmlFor: input.id }),
+    box = make("div", "mg-field", [title, input], { id: `mg-${id}` });
+  const show = (value) =>
+    (tag === "input" && document.activeElement === input) || (input.value = value);
+  return Object.assign(box, { input, show });
 }
 
 // The options of a select, from pairs [value, text].
 export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
 
-export function choice(id, label, pairs, act) {
-  const select = make("select", "mg-select", options(pairs), { id: `${id}-select` });
-  const fill = (others) => select.replaceChildren(...options(others));
-  select.addEventListener("change", () => act(select.value));
-  const show = (value) => (select.value = value);
-  return Object.assign(field(id, label, select), { select, fill, show });
+export function choice(id, label, pairs, more = {}) {
+  const made = field(id, label, "select", more),
+    fill = (others) => made.input.replaceChildren(...options(others));
+  fill(pairs);
+  return Object.assign(made, { fill });
 }
 
-export function check(id, label, act) {
-  const input = make("input", "", "", { type: "checkbox" });
-  input.addEventListener("change", () => act(input.checked));
-  const show = (on) => (input.checked = on);
-  return Object.assign(make("label", "mg-check", [input, label], { id }), { show });
+export function check(id, label, more = {}) {
+  const input = make("input", "", "", { type: "checkbox", name: id, ...more }),
+    show = (on) => (input.checked = on),
+    box = make("label", "mg-check", [input, label], { id: `mg-${id}` });
+  return Object.assign(box, { input, show });
 }
 
 // A popover: closes on Escape, on a click elsewhere or on an item, and when it loses the focus.
@@ -120,13 +145,6 @@ export function menu(name, items = [], className = "mg-menu") {
     if (to && !box.contains(to)) list.hidePopover();
   });
   return Object.assign(box, { list });
-}
-
-// A hidden file input that opens a file.
-export function filePicker(app, accept, more) {
-  const picker = make("input", "mg-file", "", { type: "file", accept, ...more });
-  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
-  return picker;
 }
 
 // Save bytes or text as a file.

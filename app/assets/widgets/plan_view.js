@@ -22,7 +22,7 @@ export function planShown(app, entry, roll = null) {
   const { desk } = app;
   const { plan, curve } = desk.settings;
   const { piece } = entry;
-  if (!plan || entry.kind === "nothing") return null;
+  if (!plan) return null;
   if (!roll) {
     const known = entry.state === "running" ? barAt(piece, entry.now) : barCount(piece);
     return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
@@ -44,7 +44,12 @@ export function planAsked(app, { kind = "continue", first, last }) {
 // The button that shows the plan, and the row of its curves under the roll.
 export function planView(app, roll) {
   const { desk } = app;
-  const toggle = marked("plan", "Plan", () => desk.flip("plan"), "mg-chip mg-of-roll");
+  const toggle = marked(
+    "plan",
+    "Plan",
+    () => desk.set({ plan: !desk.settings.plan }),
+    "mg-chip mg-of-roll",
+  );
   const hint = make("span", "mg-said");
   const clear = action("Clear the plan", () => desk.bend({}));
 
@@ -74,10 +79,10 @@ export function planView(app, roll) {
     bend(bars, Math.min(high, Math.max(low, from + by * step * (step < 1 ? 1 : 4))));
   }
 
-  const names = Object.entries(CURVES).map(([curve, { name, line }]) => {
+  const names = Object.entries(CURVES).map(([curve, { name, line, colour }]) => {
     const button = action(name, () => desk.set({ curve }), "mg-chip mg-curve");
     button.dataset.curve = curve;
-    button.style.setProperty("--curve", `var(--mg-plan-${curve})`);
+    button.style.setProperty("--curve", `var(--mg-${colour})`);
     button.style.setProperty("--line", line);
     button.addEventListener("keydown", (event) => nudge(event, curve));
     return button;
@@ -89,7 +94,7 @@ export function planView(app, roll) {
     const { plan, curve } = desk.settings;
     const entry = desk.current;
     toggle.ariaPressed = plan;
-    row.hidden = !plan || !entry || entry.kind === "nothing";
+    row.hidden = !plan || !entry;
     if (row.hidden) return;
     for (const button of names) {
       button.ariaPressed = button.dataset.curve === curve;

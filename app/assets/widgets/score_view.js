@@ -77,7 +77,7 @@ export class ScoreView {
   show() {
     const { box, toggle, chosen: entry } = this;
     toggle.ariaPressed = this.on;
-    box.hidden = !this.on || !entry || entry.kind === "nothing";
+    box.hidden = !this.on || !entry;
     if (!box.hidden && entry.piece !== this.asked?.piece) this.#load(entry);
   }
 

@@ -25,7 +25,7 @@ example:
   pair              n  first  second  equal        fraction first
   ensemble / real  24      8      12      4  0.400 [0.219, 0.613]
 """
-FORMAT = "musicgen listening 1"  # as app/assets/desk/listening.js writes it
+FORMAT = "musicgen listening 1"  # as app/assets/widgets/blind.js writes it
 REAL = "real"  # the source of real pieces
 CAPTION = (
     "How often each side of a pair was preferred in n blind comparisons. fraction\n"

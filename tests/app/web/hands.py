@@ -31,7 +31,7 @@ def rest(page: Page) -> None:
 def fill(page: Page, name: str, number: int) -> None:
     field = page.locator(f"#mg-{name} input[type=number]")
     if not field.is_visible():
-        page.locator(".mg-how").click()  # on a small screen, the settings are in a sheet
+        page.locator(".mg-controls > summary").click()  # closed at first on a small screen
     field.fill(str(number))
     field.press("Tab")
 
@@ -73,10 +73,10 @@ def begin(page: Page, name: str) -> None:
     page.locator(f"[data-example={name}]").click()
 
 
-def playback(page: Page, name: str, number: int) -> None:
+def playback(page: Page, name: str, number: float) -> None:
     """Set tempo or transposition."""
     page.locator(".mg-playback > button").click()
-    page.locator(f"#mg-{name} input").fill(str(number))
+    page.locator(f"#mg-{name} input[type=range]").fill(str(number))
     page.keyboard.press("Escape")
 
 

@@ -31,7 +31,7 @@ from tokenization.formats import read_file
 from tokenization.midi.reading import read_midi
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-PROMPT = "#mg-prompt-bars input[type=number]"
+PROMPT = "#mg-chosen input[type=number]"
 FACTS = ".mg-stage .mg-facts"
 ALARM = "#mg-dock [role=alert]"
 BAR = 96  # ticks
@@ -55,7 +55,7 @@ def test_open(page: Page):
     expect(page.locator(PROMPT)).to_have_value("16")
     begin(page, "nothing")
     expect(page.locator("#mg-go")).to_have_text("Generate")
-    expect(page.locator("#mg-prompt-bars")).to_be_hidden()
+    expect(page.locator("#mg-chosen")).to_be_hidden()
 
 
 def test_begin(page: Page):
@@ -182,7 +182,7 @@ def test_accompany(page: Page):
       window.seen = [];
       musicgen.desk.watch((what, { entry }) => what === "grown" && seen.push([...entry.piece.notes]));
     }""")
-    track(page, "Drums").get_by_role("button", name="Write a new part").click()
+    track(page, "Drums").get_by_role("button", name="Rewrite this part").click()
     await_end(page)
     seen = page.evaluate("seen")
     page.locator(".mg-take .mg-further").click()
@@ -261,27 +261,22 @@ def test_save(page: Page):
 # All controls with their size; a checkbox counts with its label.
 TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, label:has(input), [role=slider]")]
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.closest("#mg-desk, .mg-dock"))
-  .filter((one) => !one.matches("label input, .mg-file, .mg-menu-list *"))
+  .filter((one) => !one.matches("label input, .mg-menu-list *"))
   .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
   .map(({ name, box }) => ({ name, least: Math.min(box.width, box.height) }))"""
 FINGER = 44  # pixels
 
 
 def test_phone(visit):
-    """The settings are in a sheet; new takes are in view, and so are Play and Continue."""
+    """The settings are in a fold; new takes are in view, and so are Play and Continue."""
     page = visit(**PHONE, reduced_motion="reduce")
-    how, field = page.locator(".mg-how"), page.locator("#mg-bars input[type=number]")
+    how, field = page.locator(".mg-controls > summary"), page.locator("#mg-bars input[type=number]")
     expect(field).to_be_hidden()
-    how.tap()
-    expect(field).to_be_visible()
-    expect(page.locator(SHOWN)).to_be_in_viewport()  # the sheet does not cover the music
-    page.keyboard.press("Escape")
-    expect(field).to_be_hidden()
-    expect(how).to_be_focused()
+    expect(how).to_contain_text("16 bars, 2 takes")
     fill(page, "bars", 64)
+    expect(how).to_contain_text("64 bars")
     page.evaluate("scrollTo(0, 300)")
     page.locator("#mg-go").tap()
-    expect(field).to_be_hidden()
     first = page.locator(".mg-take").first
     expect(first.locator(".mg-roll")).to_be_in_viewport(
         ratio=1, timeout=WAIT
@@ -296,9 +291,7 @@ def test_phone(visit):
     page.get_by_text("Tracks", exact=True).tap()
     fit_for_fingers(page, 40)
     begin(page, "nothing")
-    how.tap()
     page.get_by_label("Model").select_option("ensemble")
-    page.keyboard.press("Escape")
     expect(page.locator(".mg-idea")).to_be_in_viewport()
     fit_for_fingers(page, 20)
 
@@ -361,7 +354,7 @@ def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
         for left in range(rows.count() - 1, -1, -1):
             rows.first.click()
             expect(rows).to_have_count(left)
-        expect(page.locator(SHOWN)).to_have_text("Nothing is open")
+        expect(page.locator(SHOWN)).to_have_text("New idea")
 
     assert not checked(
         page,

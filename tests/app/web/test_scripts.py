@@ -51,7 +51,7 @@ def test_scripts(where: str, request: pytest.FixtureRequest):
 
 
 def test_limits_of_a_project_match_the_servers():
-    text = (ASSETS / "desk" / "check.js").read_text(encoding="utf-8")
+    text = (ASSETS / "desk" / "file.js").read_text(encoding="utf-8")
     assert (
         f"\n  bars: within(1, {MOST_BARS}),\n  variations: within(1, {MOST_VARIATIONS}),\n" in text
     )

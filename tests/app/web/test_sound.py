@@ -83,7 +83,7 @@ def test_saved_as_heard_is_what_the_page_plays(page: Page):
     await_end(page)
     page.get_by_text("Tracks", exact=True).click()
     page.get_by_role("button", name="Mute Bass").click()
-    playback(page, "tempo", 200)
+    playback(page, "tempo", 2)
     playback(page, "transpose", 3)
     said, says = (made_here(downloaded(page, f"MIDI as {how}")) for how in ("heard", "written"))
     assert said
@@ -117,8 +117,8 @@ def test_a_recording_goes_to_the_piece_it_was_started_on(page: Page):
 
 # The name of the focused element.
 FOCUS = """() => {
-  const one = document.activeElement, shown = one.matches(".mg-file") ? one.nextSibling : one;
-  return one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
+  const one = document.activeElement;
+  return one.ariaLabel || one.labels?.[0]?.textContent || one.textContent.trim();
 }"""
 
 

@@ -70,10 +70,8 @@ def test_trade_bars(page: Page, record_property):
     ]
     sounded = page.evaluate("sounded")
     answer = [note["time"] for note in sounded if note["turn"] == "theirs"]
-    [delay] = page.evaluate("musicgen.app.trade.delays")
+    delay = min(answer) - line
     record_property("seconds from the bar line to the answer", round(delay, 3))
-    assert answer
-    assert min(answer) >= line + delay - 0.05  # it does not sound earlier
     assert delay >= 0
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("4 bars")
     expect(page.locator(".mg-stage h2")).to_have_text("My piece")

@@ -2,14 +2,14 @@
 import { App } from "../../../../app/assets/page/app.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
-import { nextNumber, titleOf } from "../../../../app/assets/page/titles.js";
+import { nextNumber, titleOf } from "../../../../app/assets/page/compose.js";
 import { equal, ok, piece } from "./check.js";
 
 const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 
 // An app with a song on the stage; `compose` adds two running takes of it.
 function working() {
-  const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), setLoop: (ticks) => (player.round = ticks) };
+  const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, unload: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), setLoop: (ticks) => (player.round = ticks) };
   const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), server: {}, player }), stopped = [];
   app.composer.stop = () => stopped.push(app.composer.run?.id);
   const entry = (id, more) => ({ ...app.blank("file", "song"), id, piece: bars(4), bars: 4, chosen: 4, model: "m", ...more });
@@ -178,7 +178,7 @@ export const tests = {
     await app.changeModel("same");
     equal([desk.current.id, app.model.name], [current.id, "same"]);
     equal(nextNumber(desk.listed, desk.entries.get("song")), 2);
-    equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf({ kind: "nothing" }, 0)], ["song, take 3", "song, variation 2.1", "Take 1"]);
+    equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf(null, 0)], ["song, take 3", "song, variation 2.1", "Take 1"]);
   },
   async "a dropped folder is reported, and a large file is not read"() {
     const { app } = working();
@@ -206,8 +206,10 @@ export const tests = {
     app.models.set("any", { name: "any", idea: { style: [] }, lacks: {} });
     app.server = { async *write(given, ask) { asked.push(ask.idea); } };
     desk.set({ idea: { key: "C major" } });
-    for (const [id, kind, model] of [["old", "file", "any"], ["new", "nothing", "any"], ["plain", "nothing", "m"]]) {
-      desk.show(entry(id, { kind, model, piece: kind === "nothing" ? piece([]) : bars(4) }), "opening");
+    for (const [isNew, model] of [[false, "any"], [true, "any"], [true, "m"]]) {
+      desk.show(entry("old"), "opening");
+      if (isNew) app.openNothing();
+      desk.step("choosing a model", { model });
       await app.composer.start({ kind: "continue" });
     }
     equal(asked, [null, { key: "C major" }, null]);

@@ -1,5 +1,5 @@
 // Blind comparisons: the pairs, the excerpts, and the stored choices.
-import { Choices, blind, pairsOf } from "../../../../app/assets/desk/listening.js";
+import { Choices, blind, pairsOf } from "../../../../app/assets/widgets/blind.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { barCount, rowsOf } from "../../../../app/assets/music/piece.js";
 import { equal, ok, piece } from "./check.js";

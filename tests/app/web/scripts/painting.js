@@ -1,7 +1,6 @@
 // The painting of a piano roll: nothing covers anything else; and how the view follows playback.
-import { Axis } from "../../../../app/assets/roll/axis.js";
 import { GUTTER, paint } from "../../../../app/assets/roll/paint.js";
-import { Roll } from "../../../../app/assets/roll/roll.js";
+import { Axis, Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 
@@ -38,7 +37,7 @@ function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) 
     piece: song, lanes: lanesOf([song]), laid: [], axis: Object.assign(new Axis(), { zoom }), gutter: 46, region: null, isPrompt: false, bars: 0, acts: {},
     view: { clientWidth: width, clientHeight: height, scrollLeft: 0 }, canvas: { getContext: () => pen }, cursor, played: null, layout() {}, ...more,
   });
-  roll.axis.join(roll);
+  roll.axis.rolls.add(roll);
   const paintNow = () => dressed((counted) => {
     painted.length = 0;
     paint(roll);
@@ -146,7 +145,7 @@ export const tests = {
   },
   "rolls of several takes share their axis"() {
     const { roll } = rolled(song(64), { zoom: 24 }), other = rolled(song(64)).roll;
-    roll.axis.join(other);
+    roll.axis.rolls.add(other);
     roll.view.scrollLeft = 200;
     roll.axis.scrolled(roll);
     equal(other.view.scrollLeft, 200);

@@ -1,5 +1,5 @@
 // The plan of a piece: its curves and letters, the goals, and storing it.
-import { canShow, settingsOf } from "../../../../app/assets/desk/check.js";
+import { canShow, settingsOf } from "../../../../app/assets/desk/file.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import {
   askedOf,
@@ -154,6 +154,7 @@ export const tests = {
       ok(!canShow(plain({ ...desk.open, goals: { of: "song", bars } })), JSON.stringify(bars));
     equal(settingsOf({ plan: true, curve: "speed" }, { plan: false, curve: "density" }), {
       plan: true,
+      curve: "density",
     });
   },
 };

@@ -11,7 +11,7 @@ function recording(song, more) {
   const player = { synth, touch() {}, release() {} };
   const before = globalThis.addEventListener;
   globalThis.addEventListener = () => {};
-  const recorder = new Recorder(player, { changed() {}, failed() {} });
+  const recorder = new Recorder(player, () => {});
   globalThis.addEventListener = before;
   recorder.start({ ...song, tempos: [[0, 60]] }, 1, more);
   return { recorder, clicks };

@@ -1,7 +1,7 @@
 // The timing of notes: with mutes, tempo, transposition and loops, also while the piece grows.
 import { without } from "../../../../app/assets/music/piece.js";
 import { Recorder } from "../../../../app/assets/sound/recorder.js";
-import { Transport, noMix } from "../../../../app/assets/sound/transport.js";
+import { Transport } from "../../../../app/assets/sound/transport.js";
 import { equal, near, ok, piece } from "./check.js";
 
 function rig(given, more = {}) {
@@ -25,7 +25,7 @@ function playing() {
   const hears = {}, heard = [], before = globalThis.addEventListener;
   const player = { touch: (pitch, { velocity }) => heard.push(["on", pitch, velocity]), release: (pitch) => heard.push(["off", pitch]), synth: { loaded: false, wake() {} } };
   globalThis.addEventListener = (name, act) => (hears[name] = act);
-  const recorder = new Recorder(player, { changed() {}, failed() {} });
+  const recorder = new Recorder(player, () => {});
   globalThis.addEventListener = before;
   const key = (kind, name, more) => hears[kind]({ key: name, code: name, target: {}, preventDefault() {}, ...more });
   return { recorder, heard, key };
@@ -98,13 +98,13 @@ export const tests = {
     player.play();
     run(0.2);
     const before = sent.length;
-    player.setMix([{ ...noMix(), mute: true }, { ...noMix({ program: 1 }), volume: 40 }]);
+    player.setMix([{ mute: true }, { volume: 40 }]);
     ok(sent.slice(before).some(([kind, channel]) => kind === "off" && channel === 0), "what sounded is ended");
     ok(sent.slice(before).some(([kind, channel, to]) => kind === "volume" && channel === 1 && to === 40));
     const heard = ons().length;
     run(1);
     ok(ons().slice(heard).every((one) => one[1] === 1));
-    player.setMix([{ ...noMix(), solo: true }]);
+    player.setMix([{ solo: true }]);
     const then = ons().length;
     run(0.5);
     ok(ons().slice(then).every((one) => one[1] === 0));
