@@ -16,7 +16,8 @@ const EARLY = 0.03; // seconds before the end of an answer at which the next tur
 
 const OTHER = "Trading has ended because another piece was opened.";
 const SILENT = "Nothing was played.";
-const NO_SOUND = "Trading bars requires sound in the browser, which is not available over this connection.";
+const NO_SOUND =
+  "Trading bars requires sound in the browser, which is not available over this connection.";
 const UNDER = "under"; // the id of the accompaniment of the user's turn
 const AHEAD = 0.04; // seconds that the player needs to start
 const TRIES = 3; // requests for an answer with notes

@@ -25,7 +25,7 @@ WATCHED = """() => {
   trade.say = (text) => {
     say(text);
     sentences.push(text);
-    if (text.endsWith("are yours.")) setTimeout(() => trade.stop());
+    if (/^Your turn: .*\\d\.$/.test(text)) setTimeout(() => trade.stop());
   };
 }"""
 TURN = "(turn) => musicgen.app.trade.turn === turn"
@@ -47,7 +47,7 @@ def test_trade_bars(page: Page, record_property):
     said = page.locator("#mg-dock [role=status]")
     page.evaluate(WATCHED)
     expect(said).to_contain_text(
-        "One bar of count-in. Bars 1 to 2 are yours. Play on the keys A W S"
+        "One bar of count-in. Your turn: bars 1 to 2. Play on the keys A W S"
     )
     expect(page.get_by_role("button", name="● Record")).to_be_disabled()
     assert not checked(page, lambda: None)
@@ -64,8 +64,8 @@ def test_trade_bars(page: Page, record_property):
     page.keyboard.up("g")  # the turn ended at the bar line
     page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
     assert page.evaluate("sentences") == [
-        "The model answers: bars 3 to 4.",
-        "Bars 5 to 6 are yours.",
+        "The model’s turn: bars 3 to 4.",
+        "Your turn: bars 5 to 6.",
         "",
     ]
     sounded = page.evaluate("sounded")
@@ -99,7 +99,7 @@ def test_the_other_parts_accompany_a_turn(page: Page):
     page.wait_for_function("() => performance.now() / 1000 > musicgen.app.trade.line - 3")
     page.keyboard.press("g")
     page.wait_for_function(TURN, arg=None, timeout=2 * WAIT)
-    assert page.evaluate("sentences")[1] == "Bars 21 to 22 are yours."
+    assert page.evaluate("sentences")[1] == "Your turn: bars 21 to 22."
     line = page.evaluate("musicgen.app.trade.line - 4")  # the start of the second turn of two bars
     mine = [note for note in page.evaluate("sounded") if note["turn"] == "mine"]
     kicks = [note["time"] for note in mine if note["pitch"] == 36]
