@@ -25,7 +25,7 @@ WATCHED = """() => {
   trade.say = (text) => {
     say(text);
     sentences.push(text);
-    if (/^Your turn: .*\\d\.$/.test(text)) setTimeout(() => trade.stop());
+    if (/^Your turn: .*\\d[.]$/.test(text)) setTimeout(() => trade.stop());
   };
 }"""
 TURN = "(turn) => musicgen.app.trade.turn === turn"
