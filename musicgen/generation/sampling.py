@@ -128,7 +128,7 @@ class Sampling:
 
     temperature: float = _set_by(1.0, Control(
         "randomness: 0 always takes the most probable token, 1 samples from the model's own probabilities", "T",
-        "Creativity", "0: always the most probable token, 1: the model's own probabilities", most=2,
+        "Creativity", "0: the most predictable music, 1: as varied as the model has learned", most=2,
     ))  # fmt: skip
     top_p: float = _set_by(1.0, Control(
         "sample from the most probable tokens whose probabilities add up to P", "P",

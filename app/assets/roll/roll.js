@@ -56,8 +56,8 @@ export class Roll {
     this.canvas.ariaRoleDescription = "piano roll";
     this.piece = this.region = this.range = null;
     this.plan = null; // the plan to show: {curve, goals, lines, next, isOpen(bar)}
-    this.high = height;
     this.lanes = this.laid = [];
+    this.high = height;
     this.gutter = GUTTER;
     this.bars = 0;
     this.played = null; // the tick that is heard
@@ -79,12 +79,12 @@ export class Roll {
   show(entry, { lanes, bars = null, seen = null, plan = null } = {}) {
     const { piece } = entry;
     this.plan = plan;
-    this.high = this.height; // adds the lane of the plan
     if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
     this.id = entry.id;
     this.piece = piece;
     this.region = entry.region ?? null;
     this.lanes = lanes;
+    this.high = this.height; // adds room for the lanes and the plan
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     const form = plan && planOf(piece).letters.filter(Boolean).join(" ");
@@ -113,10 +113,11 @@ export class Roll {
     this.draw();
   }
 
-  // The height of the notes in CSS units, to which the lane of the plan is added.
+  // The height of the notes in CSS units, which many lanes and the lane of the plan increase.
   set high(height) {
     this.height = height;
-    this.view.style.height = this.plan ? `calc(${height} + ${LANE}px)` : height;
+    const all = `max(${height}, ${60 + 26 * this.lanes.length}px)`;
+    this.view.style.height = this.plan ? `calc(${all} + ${LANE}px)` : all;
   }
 
   // The width of the notes in pixels.
