@@ -1,37 +1,31 @@
 """Measure the code base: files and lines per folder, import cycles, and the code that four requests enter.
 
-python -m tests.tools.house             everything
-python -m tests.tools.house --walk      only the walks; --list adds the files that each enters
-
 A room is a folder of modules. A module in a folder with subfolders is a room of its own, because it may be the top of
 a package (`musicgen/playable.py`) or its bottom. All imports count: at the top of a file, inside functions, and for
-types only.
-
-A walk is the set of the product's files and functions that a request enters (sys.setprofile, in all threads), without
-code that runs at import or is compiled by numba. Each walk runs in a new process, so that only files are cached.
+types only. Each walk runs in a process of its own, so that only files are cached: `--walk NAME` prints its files.
 """
 
-import argparse
 import ast
-import json
 import os
 import subprocess
 import sys
 import threading
-import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from io import StringIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import CodeType, FrameType, SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import networkx  # torch's
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tokenization", "musicgen", "training", "evaluation", "app")
+FOLDERS = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
 Arrows = dict[str, set[str]]
 
 
@@ -105,31 +99,31 @@ def circles(arrows: Arrows) -> list[list[str]]:
     return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
-class Walk:
-    """Records the product's functions that are entered while `recording` is set."""
+Request = Callable[[], object]  # ready to run
 
-    def __init__(self) -> None:
-        self.entered: set[tuple[str, str, int]] = set()  # file, function, line
-        self.recording = False
-        self._importing = threading.local()
-        self._folders = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)
-        threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
 
-    def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        code, depth = frame.f_code, getattr(self._importing, "depth", 0)
+def walk(prepare: Callable[[], Request]) -> Counter[str]:
+    """Return how many of the product's functions in each file a request enters, in all threads.
+
+    Code that runs at import and code that numba compiles do not count.
+    """
+    entered: set[tuple[str, str, int]] = set()  # file, function, line
+    importing, recording = threading.local(), threading.Event()
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        code, depth = frame.f_code, getattr(importing, "depth", 0)
         if code.co_name == "<module>":
-            self._importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
-        elif self.recording and event == "call" and depth == 0:
-            self._add(code)
+            importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
+        elif recording.is_set() and event == "call" and not depth:
+            entered.add((code.co_filename, code.co_name, code.co_firstlineno))
 
-    def _add(self, code: CodeType) -> None:
-        if code.co_filename.startswith(self._folders):
-            file = str(Path(code.co_filename).relative_to(ROOT))
-            self.entered.add((file, code.co_name, code.co_firstlineno))
-
-
-Request = Callable[[], Any]  # ready to run
+    threading.setprofile(record)
+    sys.setprofile(record)
+    run = prepare()
+    recording.set()
+    run()
+    sys.setprofile(None)
+    return Counter(file for file, _, _ in entered if file.startswith(FOLDERS))
 
 
 def continue_a_bar(folder: Path) -> Request:
@@ -214,40 +208,20 @@ def _command(*words: object) -> Request:
     return run
 
 
-def _walk(name: str) -> None:
-    """Run one request and print the functions that it entered as JSON."""
-    walk = Walk()
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    code = 1
-    try:
-        with TemporaryDirectory() as folder:
-            request = WALKS[name](Path(folder))
-            walk.recording = True
-            request()
-            walk.recording = False
-        print(json.dumps(sorted(walk.entered)), file=sys.__stdout__, flush=True)
-        code = 0
-    except BaseException:
-        traceback.print_exc(file=sys.__stderr__)
-    finally:
-        os._exit(code)  # the composing thread is still waiting
+def print_walk(name: str) -> None:
+    """Print the files that a request enters, each with the number of its functions."""
+    with TemporaryDirectory() as folder, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        entered = walk(lambda: WALKS[name](Path(folder)))
+    for file, functions in sorted(entered.items()):
+        print(f"{functions:5} {Path(file).relative_to(ROOT)}")
+    sys.stdout.flush()
+    os._exit(0)  # the composing thread is still waiting
 
 
-def print_walks(with_files: bool) -> None:
-    """Print the number of files and functions that each request enters."""
-    print(f"{'walk':36}{'files':>6}{'functions':>10}")
-    for name in WALKS:
-        command = [sys.executable, "-m", "tests.tools.house", "--one", name]
-        done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
-        functions = Counter(file for file, _, _ in json.loads(done.stdout.splitlines()[-1]))
-        print(f"{name:36}{len(functions):6}{sum(functions.values()):10}")
-        if with_files:
-            for file, count in sorted(functions.items()):
-                print(f"  {file:56}{count:4}")
-
-
-def print_figures() -> None:
-    """Print files and lines by folder, and import cycles."""
+def main() -> None:
+    """Print files and lines by folder, import cycles, and the code that each request enters."""
+    if sys.argv[1:2] == ["--walk"]:
+        print_walk(sys.argv[2])
     files, lines = Counter[str](), Counter[str]()
     for path in sources():
         folder = str(path.parent.relative_to(ROOT))
@@ -259,20 +233,11 @@ def print_figures() -> None:
     print(f"{'together':36}{sum(files.values()):6}{sum(lines.values()):8}\n")
     for kind, arrows in (("files", module_arrows()), ("rooms", room_arrows())):
         print(f"import cycles of {kind}: {circles(arrows)}")
-
-
-def main() -> None:
-    """Print the figures and the walks."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--walk", action="store_true", help="print only the walks")
-    parser.add_argument("--list", action="store_true", help="list the files that each walk enters")
-    parser.add_argument("--one", choices=WALKS, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        _walk(given.one)
-    if not given.walk:
-        print_figures()
-    print_walks(given.list)
+    for name in WALKS:
+        command = [sys.executable, "-m", "tests.tools.house", "--walk", name]
+        printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        functions = [int(line.split()[0]) for line in printed.stdout.splitlines()]
+        print(f"{name:20} enters {len(functions):3} files and {sum(functions):4} functions")
 
 
 if __name__ == "__main__":
