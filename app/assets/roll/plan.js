@@ -6,7 +6,7 @@ import { CURVES, PHRASE, heightOf, planOf, valueAt } from "../music/plan.js";
 const LETTERS = 18; // pixels of height of the letters
 const CURVED = 62; // pixels of height of the curves
 const EDGE = 6; // pixels of margin above and below the curves
-export const LANE = LETTERS + CURVED;
+const LANE = LETTERS + CURVED;
 const DASHES = { solid: [], dashed: [6, 3], dotted: [2, 3] };
 
 export const laneOf = (roll) => (roll.plan ? LANE : 0);

@@ -3,7 +3,7 @@
 import { barAt, barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
 import { FLAG, GUTTER, paint, placeLanes, topOf } from "./paint.js";
-import { LANE, laneOf, linesOf } from "./plan.js";
+import { laneOf, linesOf } from "./plan.js";
 import { listenForDrags } from "./range.js";
 
 const LEAST = 2,
@@ -116,8 +116,7 @@ export class Roll {
   // The height of the notes in CSS units, which many lanes and the lane of the plan increase.
   set high(height) {
     this.height = height;
-    const all = `max(${height}, ${60 + 26 * this.lanes.length}px)`;
-    this.view.style.height = this.plan ? `calc(${all} + ${LANE}px)` : all;
+    this.view.style.height = `calc(max(${height}, ${60 + 26 * this.lanes.length}px) + ${laneOf(this)}px)`;
   }
 
   // The width of the notes in pixels.

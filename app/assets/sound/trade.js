@@ -40,8 +40,7 @@ export function answerAt(piece, first, bar) {
   return withColumns({ ...withRows(piece, later(rowsOf(piece))), lines }, later);
 }
 
-// A piece in which the other parts repeat their last bars under the turn that begins at `bar`; null if they have no notes
-// there.
+// A piece in which the other parts repeat their last bars under the turn that begins at `bar`; null without notes.
 export function accompanied(piece, bar, bars, track) {
   const lines = linesFor(piece, bar + bars);
   const from = lines[Math.max(0, bar - bars)];
