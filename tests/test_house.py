@@ -124,6 +124,6 @@ def test_dependencies_are_those_that_are_used():
     providers = packages_distributions()
     used = {canonicalize_name(providers[name][0]) for name in foreign if name in providers}
     with_gradio = {"anyio", "fastapi", "orjson", "pydantic", "starlette"}
-    optional = {"pytorch-fast-transformers", "distributed", "muspy"}
+    optional = {"pytorch-fast-transformers", "muspy"}
     assert used - declared - optional == with_gradio
     assert declared <= used
