@@ -76,6 +76,8 @@ from tokenization.score import (
 )
 from tokenization.wording import Remark
 
+# For prompts without dynamics: the velocities of notes on a bar line, a beat, an eighth, and elsewhere.
+ACCENTS = (92, 84, 76, 70)
 MOST_TRACKS = MOST_PARTS - 1  # the chords are a part too
 
 
@@ -135,6 +137,16 @@ def _without_dynamics(score: Score) -> Score:
     return score
 
 
+def _accented(score: Score) -> Score:
+    """Return the score with velocities that follow the position of each note in its bar."""
+    onset, beat = score.notes.onset_ticks, score.ticks_per_beat
+    lines = bar_lines(score, bar_count(score))
+    place = onset - lines[np.searchsorted(lines, onset, side="right") - 1]
+    conditions = [place == 0, place % beat == 0, 2 * place % beat == 0]
+    velocity = np.select(conditions, ACCENTS[:3], ACCENTS[3])
+    return score.replace(notes=score.notes.replace(velocity=velocity))
+
+
 def _with_chords(score: Score) -> Score:
     """Return the score with its own or recognised chords as markers, where they change and on bar lines."""
     if not named(score) and not len(score.pitched):
@@ -190,10 +202,14 @@ class Ensemble(Goals, Plans):
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
-        """Convert an arranged score to tokens; without dynamics, it is decoded with the velocity of the file."""
-        encoded = self.encode(arranged)
+        """Convert the arranged form of a score to tokens, adding accents if it has no dynamics.
+
+        In the training data only classical keyboard music is `flat`, so models continue a flat prompt in that style.
+        The setting keeps the velocity of the file for the decoded score.
+        """
         if not (arranged.notes.velocity == FLAT_VELOCITY).all():
-            return encoded
+            return self.encode(arranged)
+        encoded = self.encode(_accented(arranged))
         velocity = int(np.median(score.notes.velocity))
         return replace(encoded, setting=replace(encoded.setting, velocity=velocity))
 

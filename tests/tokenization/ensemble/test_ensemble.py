@@ -22,6 +22,7 @@ from tests.training.data.sources.on_disk import band
 from tokenization.analysis.chords import ROOTS
 from tokenization.ensemble import layouts
 from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.language import ACCENTS
 from tokenization.ensemble.layouts import plain, plan_of
 from tokenization.ensemble.spelling import Reading, closed, spell
 from tokenization.ensemble.tokens import (
@@ -38,7 +39,10 @@ from tokenization.ensemble.tokens import (
     PART_NAMES,
     PITCH,
     PLAN,
+    STEPS_PER_BEAT,
+    STEPS_PER_SUBBEAT,
     VOCABULARY,
+    loudness_of,
 )
 from tokenization.grammar import Grammar
 from tokenization.language import transposed
@@ -323,11 +327,17 @@ def test_music_ends_in_its_latest_key(key: int):
         assert {int(pitch) % 12 for pitch in re.findall(r"pitch_(\d+)", downbeat)} <= tones
 
 
-def test_a_prompt_without_dynamics_is_marked_and_keeps_its_velocity():
+def test_a_flat_prompt_gets_accents_and_keeps_its_velocity():
     score = song()
     notes = score.notes.replace(velocity=np.full(len(score.notes), 100))
     piece = piece_of(LANGUAGE, score.replace(notes=notes), "even")
-    assert LANGUAGE.sheet(piece.encoded.ids).flat
+    sheet = LANGUAGE.sheet(piece.prompt().ids)
+    place = sheet.onset - sheet.bars.start[sheet.bar] * STEPS_PER_SUBBEAT
+    loud = loudness_of(np.array(ACCENTS))
+    assert not sheet.flat
+    played = sheet.instrument != HARMONY
+    assert set(sheet.loudness[played & (place == 0)]) == {loud[0]}
+    assert set(sheet.loudness[played & (place % STEPS_PER_BEAT != 0)]) <= {*loud[2:]}
     assert set(piece.score.notes.velocity) == set(piece.prompt().score.notes.velocity) == {100}
     assert len(set(piece_of(LANGUAGE, score, "played").score.notes.velocity)) > 1
 
