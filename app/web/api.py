@@ -1,6 +1,7 @@
 """The endpoints for programs: the actions of the page for gradio clients, curl and assistants (MCP)."""
 
 import functools
+import inspect
 import logging
 import tempfile
 import time
@@ -18,16 +19,18 @@ from app.web.composing.requests import request_from, streamed_takes
 from app.web.guard import FULL_DISK, Refused, Room, make_room
 from musicgen import playable
 from musicgen.common.processes import FULL
-from musicgen.generation.sampling import MUSICAL
+from musicgen.generation.sampling import CONTROLS, MUSICAL
 from musicgen.pieces import Piece
 from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
 
 FAULT = "The server failed on this request; its log has the details."
-TEMPERATURE, TOP_P, MIN_P = MUSICAL.temperature, MUSICAL.top_p, MUSICAL.min_p
+UNSET = ("recall", "guidance")  # sampling parameters that endpoints do not offer
 LOOK_SECONDS = 0.25  # between checks of the client and of the job
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+Drawn = dict[str, Any]  # sampling parameters and the seed, by name
+NOTHING: Drawn = {}
 Files = tuple[list[FileData], list[dict[str, Any]]]
 
 
@@ -157,6 +160,28 @@ def _file_name(title: str) -> str:
     return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
 
 
+def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Replace the parameter `sampling` of an endpoint by one parameter per value, and the seed."""
+    signature = inspect.signature(action)
+    drawn = {name: getattr(MUSICAL, name) or 0 for name in CONTROLS if name not in UNSET}
+    parameters: list[inspect.Parameter] = []
+    for one in signature.parameters.values():
+        named = {**drawn, "seed": 0} if one.name == "sampling" else {one.name: one.default}
+        for name, default in named.items():
+            kind = one.annotation if name == one.name else type(default)
+            parameters.append(one.replace(name=name, default=default, annotation=kind))
+
+    @functools.wraps(action)
+    def called(*values: Any, **given: Any) -> Answer:
+        said = dict(zip([one.name for one in parameters], values, strict=False)) | given
+        sampling = {name: said.pop(name) for name in (*drawn, "seed") if name in said}
+        return action(**said, sampling=sampling)
+
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
 def add_api(server: gr.Server, api: Api) -> None:
     """Register the endpoints; gradio reads their parameters from the signatures."""
     actions, first_model = api.actions, api.actions.models.first
@@ -184,30 +209,29 @@ def add_api(server: gr.Server, api: Api) -> None:
             "remarks": list(piece.remarks),
         }
 
+    @with_sampling
     def go_on(
         file: FileData | None = None, model: str = first_model, prompt_bars: int = 0, bars: int = 16,
-        variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = 0, min_p: float = MIN_P, seed: int = 0,
-        ends: bool = False, chords: str = "", request: gr.Request | None = None,
+        variations: int = 1, sampling: Drawn = NOTHING, ends: bool = False, chords: str = "",
+        request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Continue a music file after its first prompt_bars (0: all), or start a new piece."""
         wanted = {
-            "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations, "ends": ends,
-            "chords": chords,
-            "sampling": {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed},
+            "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations,
+            "sampling": sampling, "ends": ends, "chords": chords,
         }  # fmt: skip
         return api.written(file, wanted, "prompt_cont", request)
 
+    @with_sampling
     def begin(
         model: str = first_model, style: str = "", key: str = "", tempo: float = 0, metre: str = "",
-        parts: str = "", form: str = "", bars: int = 16, variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = 0, min_p: float = MIN_P, seed: int = 0,
+        parts: str = "", form: str = "", bars: int = 16, variations: int = 1, sampling: Drawn = NOTHING,
         ends: bool = False, chords: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write a new piece in a style, key, tempo, metre, parts and form; the model chooses what is empty."""
         wanted = {
             "model": model, "bars": bars, "variations": variations, "ends": ends, "chords": chords,
-            "sampling": {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed},
+            "sampling": sampling,
             "idea": {
                 "style": style, "key": key, "tempo": tempo, "metre": metre, "form": form,
                 "parts": [part for part in str(parts or "").split(",") if part.strip()],
@@ -215,28 +239,27 @@ def add_api(server: gr.Server, api: Api) -> None:
         }  # fmt: skip
         return api.written(None, wanted, "cont", request)
 
+    @with_sampling
     def infill(
         file: FileData, model: str = first_model, first: int = 1, last: int = 1, variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = 0, min_p: float = MIN_P, seed: int = 0,
-        request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Rewrite some bars of a file; every note outside them stays as it is."""
         wanted = {
             "kind": "infill", "model": model, "first": first, "last": last, "variations": variations,
-            "sampling": {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed},
+            "sampling": sampling,
         }  # fmt: skip
         return api.written(file, wanted, "infill", request)
 
+    @with_sampling
     def accompany(
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
-        temperature: float = TEMPERATURE, top_p: float = TOP_P, top_k: int = 0, min_p: float = MIN_P, seed: int = 0,
-        request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass drums", to its other parts, which stay unchanged."""
         wanted = {
             "kind": "accompany", "model": model, "parts": str(parts or "").replace(",", " ").split(),
-            "variations": variations,
-            "sampling": {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed},
+            "variations": variations, "sampling": sampling,
         }  # fmt: skip
         return api.written(file, wanted, "accompany", request)
 
