@@ -186,8 +186,7 @@ def _mixed(
         bands = bands[1:]
     if bands:
         score = with_bands(score, bands, random)
-    changed = language.encode(score).ids.astype(np.int64)
-    return changed if ids[-1] == END else changed[:-1]
+    return _encoded(language, score, ids)
 
 
 def _made_plain(language: Ensemble, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -202,8 +201,13 @@ def _made_plain(language: Ensemble, ids: np.ndarray, random: np.random.Generator
         notes = notes.replace(onset_ticks=onset, duration_ticks=duration).sorted().merged()
     if not len(notes):
         return ids
-    plain = language.encode(score.replace(notes=notes)).ids.astype(np.int64)
-    return plain if ids[-1] == END else plain[:-1]
+    return _encoded(language, score.replace(notes=notes), ids)
+
+
+def _encoded(language: Ensemble, score: Score, ids: np.ndarray) -> np.ndarray:
+    """Return the tokens of a changed piece, with an end token if the piece, `ids`, has one."""
+    changed = language.encode(score).ids.astype(np.int64)
+    return changed if ids[-1] == END else changed[:-1]
 
 
 def _draw_band(

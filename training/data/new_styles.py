@@ -17,7 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from tokenization.analysis.chords import NONE, QUALITIES, in_steps
-from tokenization.ensemble.tokens import INSTRUMENT_OF, MOST_PARTS, MOST_VOICES
+from tokenization.ensemble.language import MOST_TRACKS
+from tokenization.ensemble.tokens import INSTRUMENT_OF, MOST_VOICES
 from tokenization.score import Meters, Notes, Score, Track
 
 # Probabilities of the parts of another piece, and of each change to a part.
@@ -95,8 +96,7 @@ def with_bands(score: Score, bands: list[Score], random: np.random.Generator) ->
     def join(track: Track, notes: Notes) -> None:
         instrument = INSTRUMENT_OF[track.program]
         voices = sum(INSTRUMENT_OF[one.program] == instrument for one in tracks)
-        # The chords are a part too.
-        if len(tracks) < MOST_PARTS - 1 and voices < MOST_VOICES and len(notes):
+        if len(tracks) < MOST_TRACKS and voices < MOST_VOICES and len(notes):
             parts.append(notes.replace(track=np.full(len(notes), len(tracks))))
             tracks.append(track)
 

@@ -59,7 +59,7 @@ function savesOf(app, entry) {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
   });
-  const newPart = ["New bars as MIDI", ", new part.mid", MIDI, part, "only the new bars"],
+  const newPart = ["New bars as MIDI", ", new bars.mid", MIDI, part, "only the new bars"],
     isOther = changes.length > 0;
   return [
     isOther && `As heard: ${changes.join(", ")}`,

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.tokens import MOST_PARTS
+from tokenization.ensemble.language import MOST_TRACKS, Ensemble
 from tokenization.score import Marker, Meters, Notes, Score, Track
 from training.data.new_styles import in_new_style, in_shorter_bars, one_metre, with_bands
 
@@ -93,7 +92,7 @@ def test_parts_of_many_bands_join_up_to_the_limit_with_the_drums_of_the_first():
         assert {*made.notes.track.tolist()} == {*range(len(made.tracks))}
         Ensemble().encode(made)  # the chords are a part too, and an instrument has a few voices
         most = max(most, len(made.tracks))
-    assert most == MOST_PARTS - 1
+    assert most == MOST_TRACKS
 
 
 def test_a_waltz_leaves_out_the_fourth_beat_of_a_band():
