@@ -92,12 +92,14 @@ def voices_of(parts: np.ndarray) -> np.ndarray:
     return np.tril(same).sum(1) if len(parts) else parts
 
 
+def instrument_of(track: Track) -> int:
+    """Return the instrument of a track."""
+    return DRUMS if track.is_drum else int(INSTRUMENT_OF[track.program])
+
+
 def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     """Round an arranged score to the grid; also count the notes dropped or changed by more than rounding."""
-    instruments = np.array(
-        [DRUMS if track.is_drum else INSTRUMENT_OF[track.program] for track in score.tracks],
-        dtype=np.int64,
-    )
+    instruments = np.array([instrument_of(track) for track in score.tracks], dtype=np.int64)
     chord_onset, chord = in_steps(score, STEPS_PER_BEAT)
     parts = np.concatenate([[HARMONY] if len(chord) else [], instruments]).astype(np.int64)
     _check_parts(parts)

@@ -18,7 +18,8 @@ import numpy as np
 
 from tokenization.analysis.chords import NONE, QUALITIES, in_steps
 from tokenization.ensemble.language import MOST_TRACKS
-from tokenization.ensemble.tokens import INSTRUMENT_OF, MOST_VOICES
+from tokenization.ensemble.spelling import instrument_of
+from tokenization.ensemble.tokens import MOST_VOICES
 from tokenization.score import Meters, Notes, Score, Track
 
 # Probabilities of the parts of another piece, and of each change to a part.
@@ -94,8 +95,7 @@ def with_bands(score: Score, bands: list[Score], random: np.random.Generator) ->
     bar, tracks, parts = _bar_ticks(score, metre), list(score.tracks), [score.notes]
 
     def join(track: Track, notes: Notes) -> None:
-        instrument = INSTRUMENT_OF[track.program]
-        voices = sum(INSTRUMENT_OF[one.program] == instrument for one in tracks)
+        voices = sum(instrument_of(one) == instrument_of(track) for one in tracks)
         if len(tracks) < MOST_TRACKS and voices < MOST_VOICES and len(notes):
             parts.append(notes.replace(track=np.full(len(notes), len(tracks))))
             tracks.append(track)
