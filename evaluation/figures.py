@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from math import nan
 from typing import Any
 
@@ -93,7 +94,8 @@ def extrapolation(result: Result) -> Figure:
         axes = drawn.add_subplot()
         for model in models:
             _curve(axes, model, shaded=len(models) <= MOST_SHADED)
-        _mark_trained(axes, {model["trained_length"] for model in models})
+        passed = {m["trained_length"] for m in models if m["trained_length"] < m["length"]}
+        _mark_trained(axes, passed)
         axes.set_ylabel("loss (nats per token)")
         axes.set_xlim(0, max((model["length"] for model in models), default=1))
         # The loss of the first stretch, which has little context, is so high that it would flatten the rest.
@@ -207,6 +209,36 @@ def pictures(model: Result) -> dict[str, Figure]:
     return drawn | {"templates": templates(model)} if model["templates"] else drawn
 
 
+def roll(take: Result) -> Figure:
+    """Draw a take: given notes in grey, new ones in the colour of their track, drums below."""
+    columns = ("onset", "duration", "pitch", "track", "drum", "new")
+    onset, duration, pitch, track, drum, new = (np.array(take[name]) for name in columns)
+    drums = bool(drum.any())
+    with figure(WIDTH, 2.6 + 0.7 * drums) as drawn:
+        panels: Any = drawn.subplots(
+            1 + drums,
+            sharex=True,
+            squeeze=False,
+            gridspec_kw={"height_ratios": [4, 1.2][: 1 + drums]},
+        )[:, 0]
+        for axes, inside in zip(panels, (~drum, drum), strict=False):
+            for number, name in enumerate(take["tracks"]):
+                for kind, colour in ((~new, "#a9afb8"), (new, series(number)["color"])):
+                    shown = inside & (track == number) & kind
+                    label = name if shown.any() and colour != "#a9afb8" else None
+                    axes.barh(
+                        pitch[shown], np.maximum(duration[shown] - 0.04, 0.06), left=onset[shown],
+                        height=0.9, color=colour, label=label,
+                    )  # fmt: skip
+            axes.set_xticks(take["lines"][::4], range(1, len(take["lines"]) + 1, 4))
+            axes.set_ylabel("drums" if axes is not panels[0] else "pitch")
+            axes.grid(axis="y", visible=False)
+        panels[0].set_xlim(0, take["lines"][-1])
+        panels[-1].set_xlabel("bar")
+        legend(drawn, *panels)
+    return drawn
+
+
 def _mark_trained(axes: Axes, lengths: set[int]) -> None:
     """Draw a line at each trained length of the models; 0 is that of untrained models."""
     for length in sorted(lengths - {0}):
@@ -231,9 +263,12 @@ def _curve(axes: Axes, model: Result, *, shaded: bool) -> None:
         axes.fill_between(x, low, high, color=look["color"], alpha=0.13, linewidth=0)
 
 
-def legend(drawn: Figure, axes: Axes) -> None:
-    """Add a legend above the axes, in as few rows as fit."""
-    handles, labels = axes.get_legend_handles_labels()
+def legend(drawn: Figure, *panels: Axes) -> None:
+    """Add a legend of some axes above them, in as few rows as fit."""
+    handles, labels = (
+        [*chain(*found)]
+        for found in zip(*(axes.get_legend_handles_labels() for axes in panels), strict=True)
+    )
     most = max(1, min(4, 92 // (max(map(len, labels), default=0) + 8)))
     rows = -(-len(labels) // most)
     columns = -(-len(labels) // max(1, rows))  # balance the rows

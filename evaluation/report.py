@@ -56,9 +56,8 @@ class Section:
     title: str
     table: Table
     lead: str = ""
-    pictures: Sequence[
-        tuple[str, str]
-    ] = ()  # captions, which also describe them, and PNG in base64
+    # Captions, which also describe them, PNG in base64, and the files to listen to without their suffix, if any.
+    pictures: Sequence[tuple[str, str, str]] = ()
     remarks: Sequence[str] = ()
     method: Sequence[str] = ()
     command: str = ""
@@ -88,20 +87,26 @@ def page(results: Result) -> str:
 def _experiment(number: int, result: Result) -> Section:
     """Return the section of an experiment."""
     kind, data = result["kind"], result.get("data")
-    drawn = []
+    drawn: list[tuple[str, Figure, str]] = []
     if kind in FIGURES:
-        drawn.append((filled(CAPTIONS[kind]), FIGURES[kind](result)))
+        drawn.append((filled(CAPTIONS[kind]), FIGURES[kind](result), ""))
     for model in result["models"] if kind == "positions" else ():
         facts = {"model": model["model"], **model["attention"]}
         for name, one in figures.pictures(model).items():
-            drawn.append((filled(CAPTIONS[name], **facts), one))
+            drawn.append((filled(CAPTIONS[name], **facts), one, ""))
+    for model in result["models"] if kind == "takes" else ():
+        for take in model["rows"]:
+            caption = f"{model['model']}: {take['piece']}, {take['ability']}"
+            drawn.append((caption, figures.roll(take), take["file"]))
     pieces = f"{result['pieces']} pieces of the {result['split']} split of {data}." if data else ""
     return Section(
         anchor=f"{kind}-{number}",
         title=KINDS[kind] + (f": {PurePath(data).name}" if data else ""),
         lead=filled(ABOUT[kind]),
         table=table_of(kind, result),
-        pictures=[(text, base64.b64encode(figures.png(one)).decode()) for text, one in drawn],
+        pictures=[
+            (text, base64.b64encode(figures.png(one)).decode(), file) for text, one, file in drawn
+        ],
         method=[pieces] if pieces else [],
         command=result["command"],
     )

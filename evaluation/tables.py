@@ -191,6 +191,7 @@ KINDS = {
     "accompaniment": "Accompaniment",
     "originality": "Overlap with the training pieces",
     "plan": "Adherence to plans",
+    "takes": "Listen",
 }
 # What each experiment does, for the help of its command and the report.
 ABOUT = {
@@ -243,6 +244,7 @@ ABOUT = {
         bars of the piece, the two bars in the training pieces that share the most notes with them, in any key, are
         found. Since the real pieces are held out, they show how similar songs are by chance. The closest passages are
         listed.""",
+    "takes": """One take of each ability per piece, not selected. New notes are coloured, given ones grey.""",
 }
 # What each table compares, by key, with the column titles.
 SIDES = {
@@ -353,6 +355,18 @@ def realism_table(result: Result) -> Table:
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 
+def takes_table(result: Result) -> Table:
+    """Return the number of takes of each model and ability, and their mean number of new notes."""
+    rows = []
+    for model in result["models"]:
+        by_ability: dict[str, list[int]] = {}
+        for take in model["rows"]:
+            by_ability.setdefault(take["ability"], []).append(sum(take["new"]))
+        for ability, new in by_ability.items():
+            rows.append([model["model"], ability, str(len(new)), f"{sum(new) / len(new):.0f}"])
+    return Table(head=["model", "ability", "takes", "new notes per take"], rows=rows, caption="")
+
+
 # The table of each kind of experiment.
 
 _TABLES: dict[str, Callable[[Result], Table]] = {
@@ -360,6 +374,7 @@ _TABLES: dict[str, Callable[[Result], Table]] = {
     "ablation": ablation_table,
     "positions": positions_table,
     "realism": realism_table,
+    "takes": takes_table,
 }
 
 

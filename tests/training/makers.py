@@ -34,7 +34,7 @@ TOY = {
 }
 
 
-def prepared_set(folder: Path, name: str, *, train=8, held_out=2, tested=0, first=0, bars=6):
+def prepared_set(folder: Path, name: str, *, train=8, held_out=2, tested=0, first=0, bars=None):
     """Write a prepared set in a language, with toy pieces numbered from `first`."""
     target = language(name)
     splits = ["train"] * train + ["validation"] * held_out + ["test"] * tested
@@ -49,10 +49,11 @@ def prepared_set(folder: Path, name: str, *, train=8, held_out=2, tested=0, firs
     return folder
 
 
-def _scores(name: str, number: int, bars: int) -> list[Score]:
+def _scores(name: str, number: int, bars: int | None) -> list[Score]:
     if language(name).name == "remi":
-        return [piano(number, bars=bars)]
-    return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
+        return [piano(number, bars=bars or 6)]
+    bands = (("Bass", "Drums", other) for other in ("Piano", "Guitar"))
+    return [band(number, names=names, bars=bars or 4) for names in bands]
 
 
 def toy_file(folder: Path, data: Path, /, **changes: Any) -> Path:

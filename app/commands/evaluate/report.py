@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate import studies
@@ -32,9 +34,11 @@ only its own measurements.
 examples:
   musicgen evaluate report ensemble --data data/pop909
   musicgen evaluate report ensemble runs/groove -o report --data data/pop909 data/groove
+  musicgen evaluate report ensemble -o report --data data/quartets --listen 4
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
 """
 WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
+SOUNDS = "sounds"  # the subfolder of the output folder with the takes to listen to
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +53,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--whole", type=int, default=8, metavar="N",
         help="pieces of each data set to continue, fill in and accompany (default: 8; 0 for none)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--listen", type=int, default=0, metavar="N",
+        help="pieces of each data set to hear in every ability; 10 MB of sound per minute (default: none)",
     )  # fmt: skip
     parser.add_argument(
         "--benchmarks", type=Path, nargs="+", default=[], metavar="FOLDER",
@@ -71,8 +79,9 @@ def run(arguments: argparse.Namespace) -> None:
     from tokenization.records import json_of
     from tokenization.whole_file import write_json, write_text
 
-    if arguments.whole < 0:
-        raise ValueError(f"--whole is {arguments.whole}; it must be 0 or more")
+    for name in ("whole", "listen"):
+        if (number := getattr(arguments, name)) < 0:
+            raise ValueError(f"--{name} is {number}; it must be 0 or more")
     playables = models_of(arguments.models, arguments.device)
     benchmarks = [
         {"folder": str(folder), **json_of(folder / "benchmark.json")}
@@ -87,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         try:
             experiment = _experiment(kind, models, words, arguments)
         except ValueError as error:
-            if kind not in WHOLE_PIECES:
+            if kind not in (*WHOLE_PIECES, "takes"):
                 raise
             left_out.append(f"{name} is left out: {error}")  # e.g. no long piece
             continue
@@ -115,8 +124,11 @@ def run(arguments: argparse.Namespace) -> None:
         "benchmarks": benchmarks,
         "left_out": [*left_out, *failures],
     }
+    takes = _taken_out(results["experiments"])
     write_json(arguments.output / "results.json", results)
     write_text(arguments.output / "index.html", page(results))
+    if takes:
+        _write_sounds(arguments.output, takes)
     output.write(str(arguments.output / "index.html"))
 
 
@@ -144,6 +156,8 @@ def _evaluations(
         for kind in WHOLE_PIECES:
             if arguments.whole and possible[kind]:
                 yield kind, folder, able, [*asked, "--pieces", str(arguments.whole)]
+        if arguments.listen:
+            yield "takes", folder, able, [*asked, "--pieces", str(arguments.listen)]
     yield "positions", None, playables, ["-o", "positions"]
 
 
@@ -157,3 +171,29 @@ def _experiment(
     asked.evaluation, asked.device = kind, arguments.device
     asked.output = arguments.output / kind
     return studies.experiment_of(playables, asked)
+
+
+def _taken_out(results: list[dict[str, Any]]) -> dict[str, bytes]:
+    """Take the MIDI files out of the results, and name them there: file without suffix → its content."""
+    files = {}
+    for result in results:
+        for model in result["models"] if result["kind"] == "takes" else ():
+            for take in model["rows"]:
+                about = (PurePath(result["data"]).name, model["model"], take["piece"])
+                name = re.sub(r"[^\w.+-]+", "-", "-".join((*about, take["ability"])))
+                take["file"] = f"{SOUNDS}/{len(files) + 1}-{name}"
+                files[take["file"]] = b64decode(take.pop("midi"))
+    return files
+
+
+def _write_sounds(folder: Path, files: dict[str, bytes]) -> None:
+    """Write the takes as MIDI and WAV files."""
+    from app.audio import render_to
+    from tokenization.whole_file import make_folder, write_bytes
+
+    make_folder(folder / SOUNDS, "name another one")
+    with output.progress_bar("audio: files") as show:
+        for number, (file, midi) in enumerate(files.items(), 1):
+            write_bytes(folder / f"{file}.mid", midi)
+            render_to(folder / f"{file}.wav", midi)
+            show(number, len(files))

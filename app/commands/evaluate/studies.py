@@ -103,6 +103,9 @@ EVALUATIONS = {
             "runs/mine --data data/lieder --split validation --pieces 24 --json",
         ),
     ),
+    "takes": Evaluation(  # of the report only, which plays them
+        doing="Composing", split="test", options={**WRITING, "bars": 24}, examples=(),
+    ),
     "originality": Evaluation(
         doing="Continuing", split="test", options={**WRITING, "bars": 24, **RECALL, "no-plan": False},
         examples=(
@@ -196,6 +199,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         originality,
         positions,
         realism,
+        takes,
     )
     from evaluation.study.piece_jobs import Choice, piece_experiment
 
@@ -235,6 +239,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         "plan": form_and_infilling.measure_plan,
         "realism": realism.measure_realism,
         "originality": originality.measure_originality,
+        "takes": takes.write_takes,
     }
     if name == "accompaniment":
         options |= {"language": "ensemble", "with_others": True}
@@ -244,7 +249,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         options["fewest_bars"] = arguments.gap + 2
     else:
         # Plans replace the rest of a piece.
-        compared = 0 if name == "plan" else arguments.bars
+        compared = 0 if name in ("plan", "takes") else arguments.bars
         options["fewest_bars"] = arguments.prompt_bars + compared
     if name == "realism":
         options["table"] = realism.separability_table

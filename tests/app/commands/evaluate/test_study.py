@@ -105,6 +105,7 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
             "--bars is 1; it must be 2 or more",
         ),
         ("report trio --whole -1", "--whole is -1; it must be 0 or more"),
+        ("report trio --listen -1", "--listen is -1; it must be 0 or more"),
         ("report trio --data remi", "remi is in remi, which no model uses"),
     ],
 )
@@ -117,12 +118,13 @@ def test_an_impossible_measurement_is_refused(place, words, says, monkeypatch, r
 
 
 def page(report: Path) -> str:
-    """Return the text of a report, which must not need another file."""
+    """Return the text of a report, which must not need other files than its own."""
     text = (report / "index.html").read_text(encoding="utf-8")
     ids = re.findall(r'\sid="([^"]*)"', text)
     assert len(ids) == len(set(ids))
     links = re.findall(r'\s(?:href|src|xlink:href)="([^"]*)"', text)
     own = {f"#{name}" for name in ids}
+    own |= {path.relative_to(report).as_posix() for path in report.glob("sounds/*")}
     assert {link for link in links if not link.startswith("data:image/png;base64,")} <= own
     assert not re.search(r"<script|@import|url\((?!#)", text)
     return text
@@ -130,9 +132,9 @@ def page(report: Path) -> str:
 
 def test_a_report_of_a_split_has_evaluations_on_whole_pieces(shared_set, tmp_path, evaluate):
     languages, report = ("ensemble", "groove"), tmp_path / "report"
-    sets = [shared_set(name, train=2) for name in languages]
+    sets = [shared_set(name, train=2, bars=8) for name in languages]
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]
-    options = ("--split", "train", "--pieces", 1, "--whole", 1, "-o", report)
+    options = ("--split", "train", "--pieces", 1, "--whole", 1, "--listen", 1, "-o", report)
     evaluate("report", *models, "--data", *sets, *options)
     text = page(report)
     for part in ("of the train split", "Accompaniment: ensemble", "Ablation: groove"):
@@ -141,7 +143,18 @@ def test_a_report_of_a_split_has_evaluations_on_whole_pieces(shared_set, tmp_pat
     found = json.loads((report / "results.json").read_text())
     kinds = [one["kind"] for one in found["experiments"]]
     losses = ["extrapolation", "ablation"]
-    assert kinds == [*losses, "continuation", "accompaniment", *losses, "continuation", "positions"]
+    whole = ["continuation", "infilling", "accompaniment", "takes"]
+    assert kinds == [*losses, *whole, *losses, "continuation", "takes", "positions"]
+    takes = [
+        take
+        for one in found["experiments"]
+        for take in one["models"][0].get("rows", ())
+        if one["kind"] == "takes"
+    ]
+    assert {take["ability"] for take in takes} > {"continued", "ended", "filled in"}
+    for take in takes:
+        assert {*take["new"]} == {True, False}
+        assert all((report / f"{take['file']}.{kind}").stat().st_size for kind in ("mid", "wav"))
     for one in found["experiments"][:-1]:
         assert one["split"] == "train"
         assert "--split train" in one["command"]

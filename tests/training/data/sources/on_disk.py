@@ -28,17 +28,17 @@ def piano(seed: int = 0, *, bars: int = 4, markers: tuple[Marker, ...] = ()) -> 
     return piece([notes], (Track(name="piano"),), 100.0, markers)
 
 
-def band(seed=0, *, names=("Bass", "Drums", "Piano", "Guitar"), first_beat=0) -> Score:
-    """Return four random bars of bass, drums and others, from a beat on."""
+def band(seed=0, *, names=("Bass", "Drums", "Piano", "Guitar"), first_beat=0, bars=4) -> Score:
+    """Return random bars of bass, drums and others, from a beat on."""
     random = np.random.default_rng(seed)
     programs = {"Bass": 33, "Drums": 0, "Piano": 0, "Guitar": 25, "Strings": 48}
     parts, tracks = [], []
     for index, name in enumerate(names):
-        beats = first_beat + np.arange(16)
+        beats = first_beat + np.arange(4 * bars)
         kind = name.split()[-1]
         lowest = {"Bass": 30, "Drums": 36}.get(kind, 60)
-        pitch = lowest + random.integers(0, 12, 16)
-        ticks = np.full(16, TICKS // 2)
+        pitch = lowest + random.integers(0, 12, 4 * bars)
+        ticks = np.full(4 * bars, TICKS // 2)
         parts.append(Notes(beats * TICKS, ticks, pitch, ticks * 0 + 90, ticks * 0 + index))
         tracks.append(Track(name=name, program=programs[kind], is_drum=kind == "Drums"))
     return piece(parts, tuple(tracks), 120.0)
