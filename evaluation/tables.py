@@ -275,7 +275,8 @@ CAPTIONS = {
         the generated music scores above another piece.""",
     "form": """returns: fraction of bars that share over half of their notes with an earlier bar; repeats: of bars
         equal to an earlier one; phrases: similarity of each 8 bars to the most similar earlier 8, 0 to 1; circles: the
-        longest run of bars that repeat each other; contrast: standard deviation of the register of phrases, in
+        longest run of bars that repeat each other; collapses: fraction of pieces in which 8 bars have twice as many
+        notes as the prompt, or mostly repeat their top note; contrast: deviation of the register of phrases, in
         semitones; swell: of the logarithm of their number of notes; notes, changes: notes and chord changes per bar;
         downbeat: fraction of bars with a bass note on the first beat; end: fraction of pieces whose last bar shows this
         sign of an ending. Mean ± standard deviation [95 % interval: Student's t, or Wilson's for fractions of pieces]

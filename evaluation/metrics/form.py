@@ -8,6 +8,8 @@ lacks the notes for is None. Bars are compared by the Jaccard index of their cel
     repeats     fraction of bars equal to an earlier bar
     circles     length of the longest loop: a counter goes up at each bar with an index over 0.75 with one of the 4
                 bars before it and down at every other bar; this is its maximum
+    collapses   1 if a phrase has over twice as many notes per bar as the music before `start`, or if over half of its
+                top notes repeat the previous one; else 0
     contrast    standard deviation over phrases of their register: the 80th percentile, in semitones, of the top notes
     swell       standard deviation over phrases of the logarithm of their number of notes
     notes       notes per bar
@@ -18,6 +20,7 @@ lacks the notes for is None. Bars are compared by the Jaccard index of their cel
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -95,6 +98,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "phrases": mean([_phrase_overlap(bars, bar) for bar in phrases]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "circles": _circles(bars, start),
+        "collapses": _collapses(score, [(0, int(lines[start])), *spans]) if start else None,
         "contrast": _deviation([_register(score, *span) for span in spans]),
         "swell": _deviation([_fullness(score, *span) for span in spans]),
         "notes": len(inside) / (stop - start),
@@ -154,6 +158,14 @@ def _circles(bars: list[Cells], start: int) -> float | None:
         count = max(count + (1 if again else -1), 0)
         highest = max(highest, count)
     return float(highest) if any(bars[start:]) else None
+
+
+def _collapses(score: Score, spans: Sequence[Sequence[int]]) -> float | None:
+    """Return 1 if a phrase is hammered or overcrowded, compared with the first span, else 0; None if that is silent."""
+    density = [len(between(score.notes, *span)) / (span[1] - span[0]) for span in spans]
+    steps = (np.diff(tops(between(score.pitched, *span))) for span in spans[1:])
+    hammered = any(len(step) >= FEW and (step == 0).mean() > 0.5 for step in steps)
+    return float(hammered or max(density[1:], default=0) > 2 * density[0]) if density[0] else None
 
 
 def _register(score: Score, start: int, stop: int) -> float | None:

@@ -66,7 +66,7 @@ def model_fields(playable: Playable) -> dict[str, Any]:
 # a time, in one batch.
 
 TOGETHER = 8  # jobs that generate in one batch
-REVISION = 4  # increase when the meaning of a measurement changes, to invalidate all stored results
+REVISION = 5  # increase when the meaning of a measurement changes, to invalidate all stored results
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,6 +58,15 @@ FULL = [[(tick, 60) for tick in range(0, 48, 8)]] * 8
         ([*LOW, *HIGH], 0, {"contrast": 3, "swell": 0}),
         ([*LOW, *FULL], 0, {"contrast": 0, "swell": pytest.approx(math.log(2) / 2)}),
         ([*LOW, *[[]] * 8], 0, {"contrast": None, "swell": None}),
+        # A phrase collapses if it is more than twice as full as the music before, or repeats most of its top notes.
+        (
+            [*[[(0, 60), (24, 64)]] * 8, *[[(0, 60), (6, 64), (24, 60), (30, 64)]] * 8],
+            8,
+            {"collapses": 0},
+        ),
+        ([*[[(0, 60)]] * 8, *[[(0, 60), (6, 64), (24, 61)]] * 8], 8, {"collapses": 1}),
+        ([*[[(0, 60), (24, 64)]] * 8, *[[(0, 60), (24, 60)]] * 8], 8, {"collapses": 1}),
+        ([*[[(0, 60), (24, 60)]] * 8], 0, {"collapses": None}),
         # The first half of the third bar is silent.
         ([[(0, 40), (24, 60)], [(12, 40), (0, 60)], [(36, 60)]], 0, {"downbeat": 0.5}),
         (
