@@ -278,9 +278,9 @@ CAPTIONS = {
         longest run of bars that repeat each other; collapses: fraction of pieces in which 8 bars have twice as many
         notes as the prompt, or mostly repeat their top note; contrast: deviation of the register of phrases, in
         semitones; swell: of the logarithm of their number of notes; notes, changes: notes and chord changes per bar;
-        downbeat: fraction of bars with a bass note on the first beat; end: fraction of pieces whose last bar shows this
-        sign of an ending. Mean ± standard deviation [95 % interval: Student's t, or Wilson's for fractions of pieces]
-        over n pieces.""",
+        loudness: fraction of notes with the commonest velocity; downbeat: fraction of bars with a bass note on the
+        first beat; end: fraction of pieces whose last bar shows this sign of an ending. Mean ± standard deviation
+        [95 % interval: Student's t, or Wilson's for fractions of pieces] over n pieces.""",
     "infilling": f"""loss: of the true bars, in nats per token; f1: agreement with the true notes; likeness: similarity
         of style to the rest of the piece, 0 to 1. {OVER_PIECES}""",
     "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in

@@ -13,6 +13,7 @@ lacks the notes for is None. Bars are compared by the Jaccard index of their cel
     contrast    standard deviation over phrases of their register: the 80th percentile, in semitones, of the top notes
     swell       standard deviation over phrases of the logarithm of their number of notes
     notes       notes per bar
+    loudness    fraction of notes with the most frequent velocity
     changes     chord changes per bar, of chords recognised from the notes
     downbeat    fraction of bars in whose first half the lowest note begins on the bar line
 """
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import chord_changes, tops
+from evaluation.metrics.window import chord_changes, commonest, tops
 from tokenization.analysis.chords import NO_CHORD, ROOTS, recognise, tonic
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
@@ -102,6 +103,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "contrast": _deviation([_register(score, *span) for span in spans]),
         "swell": _deviation([_fullness(score, *span) for span in spans]),
         "notes": len(inside) / (stop - start),
+        "loudness": commonest(inside.velocity),
         "changes": chord_changes(score, *lines[[start, stop]]) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
     }

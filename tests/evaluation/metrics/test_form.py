@@ -55,7 +55,7 @@ FULL = [[(tick, 60) for tick in range(0, 48, 8)]] * 8
         ([*FIRST, *CHANGED], 8, {"phrases": pytest.approx(1 / 3)}),
         (FIRST, 0, {"phrases": None}),
         # Contrast compares the top notes of phrases, swell their number of notes; rests do not count.
-        ([*LOW, *HIGH], 0, {"contrast": 3, "swell": 0}),
+        ([*LOW, *HIGH], 0, {"contrast": 3, "swell": 0, "loudness": 1}),
         ([*LOW, *FULL], 0, {"contrast": 0, "swell": pytest.approx(math.log(2) / 2)}),
         ([*LOW, *[[]] * 8], 0, {"contrast": None, "swell": None}),
         # A phrase collapses if it is more than twice as full as the music before, or repeats most of its top notes.
