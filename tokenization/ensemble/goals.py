@@ -31,6 +31,7 @@ from tokenization.ensemble.tokens import (
     HARMONY_ID,
     KEY,
     LEFT_1,
+    LENGTHS,
     METRE,
     METRE_STEPS,
     MOST_PARTS,
@@ -45,6 +46,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
     instruments,
     label_of,
+    longest_within,
 )
 from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, Goal, Language, check_gap, suffix_stop
@@ -182,7 +184,10 @@ class Goals(Language):
         *,
         plan: Plan | None = None,
     ) -> Goal:
-        """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay."""
+        """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay.
+
+        New notes end with these bars, so that they do not sound over the next ones.
+        """
         ids = plain(ids)
         offsets = bar_offsets(ids)
         bars = len(offsets) - 1
@@ -205,10 +210,14 @@ class Goals(Language):
 
         def whole(written: np.ndarray) -> np.ndarray:
             new = self.decode(written)
+            added = new.notes[inside(new.notes)]
+            if stop < bars:
+                longest = LENGTHS[longest_within(gap_end - added.onset_ticks)]
+                added = added.replace(duration_ticks=np.minimum(added.duration_ticks, longest))
             kept = piece.notes[~inside(piece.notes)]
             markers = [m for m in piece.markers if not gap_start <= m.onset_ticks < gap_end]
             markers += [m for m in new.markers if gap_start <= m.onset_ticks < gap_end]
-            notes = Notes.concatenate([kept, new.notes[inside(new.notes)]])
+            notes = Notes.concatenate([kept, added])
             markers = tuple(sorted(markers, key=lambda marker: marker.onset_ticks))
             return self._encoded(piece.replace(notes=notes.sorted(), markers=markers), ids)
 

@@ -186,6 +186,9 @@ def test_a_gap_is_filled_and_other_notes_stay(start: int, stop: int, seed: int):
     for one, other in ((before, after), (after, before)):
         outside = (one.notes.onset_ticks < line) | (one.notes.onset_ticks >= seam)
         assert onsets(one, outside) <= onsets(other)
+    new = after.pitched.onset_ticks >= line
+    new &= after.pitched.onset_ticks < seam
+    assert (after.pitched.end_ticks[new] <= seam).all()
     assert after.meters == before.meters
     assert (sequence == BAR).sum() >= stop
 
