@@ -186,11 +186,17 @@ def test_a_gap_is_filled_and_other_notes_stay(start: int, stop: int, seed: int):
     for one, other in ((before, after), (after, before)):
         outside = (one.notes.onset_ticks < line) | (one.notes.onset_ticks >= seam)
         assert onsets(one, outside) <= onsets(other)
-    new = after.pitched.onset_ticks >= line
-    new &= after.pitched.onset_ticks < seam
-    assert (after.pitched.end_ticks[new] <= seam).all()
     assert after.meters == before.meters
     assert (sequence == BAR).sum() >= stop
+
+
+@pytest.mark.parametrize(("bars", "end"), [((3, 4), 384), ((3, 5), 456), ((7, 9), 1104)])
+def test_a_new_note_ends_with_the_gap_or_rings_after_the_piece(bars: tuple[int, int], end: int):
+    goal = LANGUAGE.infilling(LANGUAGE.encode(song()).ids, *bars)
+    note = ["piano", "at_72", "length_384", "loudness_7", "pitch_99"]
+    new = [LANGUAGE.vocabulary.id(name) for name in note]
+    notes = LANGUAGE.decode(goal.whole(np.append(goal.prompt, new))).notes
+    assert notes.end_ticks[notes.pitch == 99].tolist() == [end]
 
 
 @pytest.mark.parametrize(
