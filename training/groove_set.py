@@ -22,6 +22,7 @@ import numpy as np
 
 from musicgen.common.processes import full_disk_named
 from tokenization.analysis.chords import NO_CHORD, ROOTS
+from tokenization.analysis.parts import role
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score, Track
@@ -214,7 +215,6 @@ FILES = 2  # per style
 MOST_STYLES = 6  # per library file
 FEWEST_TRACKS, FEWEST_NOTES = 3, 120
 HELD_OUT = {"val": 0.07, "test": 0.12}  # fractions of the library files
-BASS_PROGRAMS = range(32, 40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +288,7 @@ def named_tracks(score: Score) -> Score | None:
     """Return a score with the tracks Bass, Drums and others by name; None if one of them is missing or hardly plays."""
     names = []
     for track in score.tracks:
-        bass = track.name.lower().startswith(("bass", "walk")) and track.program in BASS_PROGRAMS
+        bass = track.name.lower().startswith(("bass", "walk")) and role(track) == "bass"
         names.append("Drums" if track.is_drum else "Bass" if bass else track.name or "Other")
     if "Bass" not in names or "Drums" not in names:
         return None

@@ -27,8 +27,9 @@ from tokenization.analysis.chords import (
     recognise,
 )
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.parts import role
 from tokenization.prepared import Prepared
-from tokenization.score import Notes, Score, Track, excerpt
+from tokenization.score import Notes, Score, excerpt
 
 WRITTEN = "written"
 REAL = "real"
@@ -44,17 +45,9 @@ TITLES = {
 }
 TO_THE_HIDDEN_PART = {*METRICS, "pitch_divergence", "onset_divergence"}
 ROLES = ("bass", "drums", "other")
-_BASSES = range(32, 40)  # General MIDI programs
 _CONSONANCES = (0, 3, 4, 7, 8, 9)  # semitones from this part up to the other part, modulo 12
 _ONSET_BINS = 64
 Row = dict[str, Any]
-
-
-def role(track: Track) -> str:
-    """Return the role of a track: bass, drums or other."""
-    if track.is_drum:
-        return "drums"
-    return "bass" if track.program in _BASSES else "other"
 
 
 def cut_bars(score: Score, bars: int, start: int = 0) -> Score | None:

@@ -80,6 +80,13 @@ EFFECT_PROGRAMS = range(115, 128)  # woodblocks, birds: pitches select sounds
 LOW_PITCH = 52  # E3; the median pitch of a bass is at most this
 
 
+def role(track: Track) -> str:
+    """Return the role of a track in a band: bass, drums or other."""
+    if track.is_drum:
+        return "drums"
+    return "bass" if track.program in BASS_PROGRAMS else "other"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """Tracks that form one part, with the features that reveal its role."""

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from tokenization.analysis.chords import NONE, QUALITIES, in_steps
+from tokenization.analysis.parts import role
 from tokenization.ensemble.language import MOST_TRACKS
 from tokenization.ensemble.spelling import instrument_of
 from tokenization.ensemble.tokens import MOST_VOICES
@@ -38,7 +39,6 @@ GROUPS = (
     (56, *range(60, 69), 73, 74, 75, 76, 77, 78, 79),
     (37, 38, 39, 40),
 )
-BASSES = range(32, 40)  # programs that are not replaced
 FAMILY = 8  # programs of a family of General MIDI
 FAMILIES = (
     0,
@@ -77,7 +77,7 @@ def in_new_style(score: Score, other: Score | None, random: np.random.Generator)
     for number, track in enumerate(score.tracks):
         band, chosen = score, number
         if other is not None and random.random() < (OTHER_DRUMS if track.is_drum else OTHER_PART):
-            alike = [n for n, theirs in enumerate(other.tracks) if _role(theirs) == _role(track)]
+            alike = [n for n, theirs in enumerate(other.tracks) if role(theirs) == role(track)]
             if alike:
                 band, chosen = other, int(random.choice(alike))
         tracks[number], notes = _varied(band, chosen, score, bar, random)
@@ -108,13 +108,13 @@ def with_bands(score: Score, bands: list[Score], random: np.random.Generator) ->
             doubling = _vary_loudness(notes.replace(pitch=notes.pitch + octave), random)
             join(_on_another(track, random), _with_rests(doubling, bar, random))
     for band in bands:
-        roles = {_role(track) for track in tracks}
+        roles = {role(track) for track in tracks}
         bass = SECOND_BASS if "bass" in roles else ADDED_BASS
         chances = {"drums": float("drums" not in roles), "bass": bass, "other": ADDED_PART}
         for number, track in enumerate(band.tracks):
-            if random.random() < chances[_role(track)]:
+            if random.random() < chances[role(track)]:
                 track, notes = _varied(band, number, score, bar, random)
-                if _role(track) == "other":
+                if role(track) == "other":
                     notes = _with_rests(notes, bar, random)
                 join(track, notes)
     last = len(score.tracks) - 1
@@ -152,11 +152,6 @@ def _bar_ticks(score: Score, metre: tuple[int, int]) -> int:
     return score.ticks_per_beat * 4 * metre[0] // metre[1]
 
 
-def _role(track: Track) -> str:
-    """Return what a part does in a band."""
-    return "drums" if track.is_drum else "bass" if track.program in BASSES else "other"
-
-
 def _varied(
     band: Score, number: int, score: Score, bar: int, random: np.random.Generator
 ) -> tuple[Track, Notes]:
@@ -181,7 +176,7 @@ def _varied(
     if not track.is_drum and (band is not score or (varied.onset_ticks != notes.onset_ticks).any()):
         chord = _chord_at(band, notes.onset_ticks)[row][onset < score.end_ticks]
         played = _onto_chords(played, chord, score)
-    if _role(track) == "other" and random.random() < REPLACED:
+    if role(track) == "other" and random.random() < REPLACED:
         track = _on_another(track, random)
     return track, played
 

@@ -18,10 +18,11 @@ from app import output
 from evaluation.study.extrapolation import position_losses
 from musicgen.playable import load
 from tests.tools.options import options
+from tokenization.analysis.parts import role
 from tokenization.midi.writing import write_midi
 from tokenization.prepared import Prepared
 from tokenization.score import Score
-from training.data.new_styles import BASSES, one_metre, with_bands
+from training.data.new_styles import one_metre, with_bands
 
 PIECES, PROMPT, BARS = 14, 8, 16
 EDGES = (0, 512, 1536, 3072)  # tokens
@@ -48,8 +49,10 @@ def going_on(score: Score) -> list[float]:
     """Return how many parts play after the prompt, relative to it, and how often drums and a bass do."""
     bar = score.notes.onset_ticks // (4 * score.ticks_per_beat)
     tracks = [{*score.notes.track[bar == number].tolist()} for number in range(PROMPT + BARS)]
-    drums = {n for n, track in enumerate(score.tracks) if track.is_drum}
-    bass = {n for n, track in enumerate(score.tracks) if track.program in BASSES} - drums
+    drums, bass = (
+        {n for n, track in enumerate(score.tracks) if role(track) == name}
+        for name in ("drums", "bass")
+    )
     before, after = tracks[:PROMPT], tracks[PROMPT:]
     parts = np.mean([len(playing) for playing in after]) / np.mean([len(one) for one in before])
     shares = (np.mean([bool(playing & role) for playing in after]) for role in (drums, bass))
