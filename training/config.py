@@ -46,6 +46,7 @@ class DataConfig:
     mix_styles: float = 0.0  # ensemble: probability that a band plays in a new style
     add_bands: float = 0.0  # ensemble: probability that bands join a song
     make_plain: float = 0.0  # ensemble: probability that a piece loses its dynamics
+    reorchestrate: float = 0.0  # ensemble: probability that a piece is played on other instruments
     # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
     endings: float = 0.0  # a countdown to the end of the piece
     gaps: float = 0.0  # a gap to be filled
@@ -61,8 +62,8 @@ class DataConfig:
         goals = ("endings", "gaps", "accompaniments")
         _check(self, "0 to 12 semitones", lambda x: 0 <= x <= 12, "transpose")
         _check(self, "0 to below 1", lambda x: 0 <= x < 1, "drop_track")
-        chances = ("mix_drums", "mix_styles", "add_bands", "make_plain", "skip_chance")
-        _check(self, "0 to 1", lambda x: 0 <= x <= 1, *chances, *goals)
+        changes = ("mix_drums", "mix_styles", "add_bands", "make_plain", "reorchestrate")
+        _check(self, "0 to 1", lambda x: 0 <= x <= 1, *changes, "skip_chance", *goals)
         _check(self, "0 or more", lambda x: x >= 0, "workers")
         if (total := self.endings + self.gaps + self.accompaniments) > 1:
             raise ValueError(

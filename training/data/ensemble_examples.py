@@ -3,8 +3,8 @@
 For each sequence the following is drawn:
 
 - its bars: a crop, the end with a countdown, or a gap and the bars around it;
-- its parts, their order, and sometimes other instruments. Within a bar, later parts accompany earlier ones, so every
-  order is an example of accompaniment. The chords are a part too;
+- its parts, their order, and whether they are played on other instruments. Within a bar, later parts accompany earlier
+  ones, so every order is an example of accompaniment. The chords are a part too;
 - for a band, whether it plays in a new style, and for a song, whether bands join it (new_styles.py);
 - whether it is as plain as many files are, without dynamics and in sixteenths;
 - a transposition;
@@ -37,6 +37,7 @@ from tokenization.ensemble.tokens import (
     END,
     FLAT_VELOCITY,
     HARMONY,
+    MOST_VOICES,
     PART,
     PART_NAMES,
     PLAN,
@@ -55,16 +56,26 @@ PLANNED = 6  # tokens of a bar's plan and countdown, at most
 ORDERED = 0.3  # parts keep their order
 WITHOUT_CHORDS = 0.4
 RESTING = 0.5  # a part that rests throughout the sequence is declared all the same
-REPLACED = 0.25  # a piano other than the last is replaced by another instrument
+ALIKE = 0.3  # of the pieces on other instruments, those with one instrument for all parts
+KEPT, APART = (
+    0.3,
+    0.5,
+)  # of the other pieces' instruments, those that stay; parts of one instrument are drawn apart
 STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # style, key and tempo are encoded
 UNPLANNED, FULLY_PLANNED = 0.15, 0.6
-# Instruments that can replace a piano.
-MELODIC = [
-    PART_NAMES.index(name)
-    for name in ("violin", "flute", "clarinet", "oboe", "alto_sax", "tenor_sax", "trumpet", "voice",
-                 "cello", "lead", "electric_piano", "nylon_guitar", "electric_guitar", "mallets")
-]  # fmt: skip
-PIANO = PART_NAMES.index("piano")
+# Instruments for parts in any register, in a high one, and in a low one (with a median pitch below MIDDLE); basses.
+ANY, HIGH, LOW, BASS = (
+    [PART_NAMES.index(name) for name in names.split()]
+    for names in (
+        "piano electric_piano harpsichord mallets organ accordion nylon_guitar steel_guitar "
+        "electric_guitar strings harp voice brass lead pad plucked",
+        "violin trumpet alto_sax oboe clarinet flute recorder muted_guitar distorted_guitar pizzicato",
+        "viola cello contrabass trombone tuba horn tenor_sax bassoon distorted_guitar synth_bass "
+        "acoustic_bass",
+        "acoustic_bass electric_bass fretless_bass synth_bass",
+    )
+)
+MIDDLE = 57
 BAND, SONGS = "band", ("pop", "song")  # styles of sets of bands, and of songs
 MORE = (0, 1, 1, 2, 2, 3)  # bands whose parts join, besides the first
 IN_SIXTEENTHS = 0.85  # a piece of which more notes start on sixteenths may be rounded to them
@@ -247,13 +258,30 @@ def _draw_parts(
     order = np.flatnonzero(kept)
     if kind == "accompaniment" or random.random() >= ORDERED:
         order = random.permutation(order)
-    instruments = parts[order]
-    pianos = np.flatnonzero(instruments == PIANO)
-    # The last piano of a piece accompanies and is kept.
-    replaced = pianos[random.random(len(pianos)) < REPLACED]
-    replaced = replaced[order[replaced] < np.flatnonzero(parts == PIANO).max(initial=-1)]
-    instruments[replaced] = random.choice(MELODIC, len(replaced), replace=False)
-    return _to_the_last_note(language, with_parts(ids, order, instruments))
+    if random.random() < config.reorchestrate:
+        parts = _on_other_instruments(sheet, random)
+    return _to_the_last_note(language, with_parts(ids, order, parts[order]))
+
+
+def _on_other_instruments(sheet: Sheet, random: np.random.Generator) -> np.ndarray:
+    """Draw other instruments for the pitched parts of a piece: (P,). Basses stay basses."""
+    parts, drawn = sheet.parts.copy(), {}
+    for_all = random.choice(ANY) if random.random() < ALIKE else None
+    for part, own in enumerate(sheet.parts.tolist()):
+        if own in BASS:
+            choices = BASS
+        elif own not in (*ANY, *HIGH, *LOW):
+            continue
+        elif for_all is not None:
+            choices = [for_all]
+        else:
+            pitches = sheet.value[sheet.part == part]
+            is_low = len(pitches) and np.median(pitches) < MIDDLE
+            choices = [own] if random.random() < KEPT else ANY + (LOW if is_low else HIGH)
+        if own not in drawn or random.random() < APART:
+            drawn[own] = int(random.choice(choices))
+        parts[part] = drawn[own]
+    return parts if np.bincount(parts).max(initial=0) <= MOST_VOICES else sheet.parts
 
 
 def _to_the_last_note(language: Ensemble, ids: np.ndarray) -> np.ndarray:

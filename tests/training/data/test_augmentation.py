@@ -174,3 +174,24 @@ def test_pieces_lose_their_dynamics_and_some_are_rounded_to_sixteenths(shards: S
         pitched = sheet.instrument < tokens.PITCHED
         rounded.append(bool((tokens.LENGTHS[sheet.length[pitched]] % grid == 0).all()))
     assert {*rounded} == {True, False}
+
+
+def test_parts_are_played_on_other_instruments_and_drums_and_basses_stay(shards: Shards):
+    language, ids, bars = Ensemble(), shards.ids(0), shards.bars(0)
+    own = language.sheet(ids.astype(np.int64))
+    basses = {tokens.PART_NAMES.index(name) for name in tokens.FAMILIES["bass"]}
+    assert basses & {*own.parts.tolist()}
+    played = set()
+    for seed in MANY:
+        random, given = np.random.default_rng(seed), config(length=4000, reorchestrate=1.0)
+        made = cut_ensemble(language, ids, bars, given, random, no_other_piece, "band")
+        sheet = language.sheet(layouts.plain(made))
+        played |= {*sheet.parts.tolist()}
+        for fixed in ({tokens.DRUMS}, {tokens.HARMONY}, basses):
+            events, all_events = (
+                {*zip(one.onset[mine].tolist(), one.value[mine].tolist(), strict=True)}
+                for one in (sheet, own)
+                for mine in [np.isin(one.instrument, [*fixed])]
+            )
+            assert events <= all_events
+    assert len(played) > 25
