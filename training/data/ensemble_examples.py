@@ -60,10 +60,10 @@ ALIKE = 0.3  # of the pieces on other instruments, those with one instrument for
 KEPT, APART = (
     0.3,
     0.5,
-)  # of the other pieces' instruments, those that stay; parts of one instrument are drawn apart
+)  # of the others: an instrument stays; parts of one instrument are drawn apart
 STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # style, key and tempo are encoded
 UNPLANNED, FULLY_PLANNED = 0.15, 0.6
-# Instruments for parts in any register, in a high one, and in a low one (with a median pitch below MIDDLE); basses.
+# Instruments for any part; for melodies in a high and in a low register (with a median pitch below MIDDLE); basses.
 ANY, HIGH, LOW, BASS = (
     [PART_NAMES.index(name) for name in names.split()]
     for names in (
@@ -76,6 +76,7 @@ ANY, HIGH, LOW, BASS = (
     )
 )
 MIDDLE = 57
+MONOPHONIC = 0.95  # a part with more onsets than this fraction of its notes is a melody
 BAND, SONGS = "band", ("pop", "song")  # styles of sets of bands, and of songs
 MORE = (0, 1, 1, 2, 2, 3)  # bands whose parts join, besides the first
 IN_SIXTEENTHS = 0.85  # a piece of which more notes start on sixteenths may be rounded to them
@@ -275,9 +276,11 @@ def _on_other_instruments(sheet: Sheet, random: np.random.Generator) -> np.ndarr
         elif for_all is not None:
             choices = [for_all]
         else:
-            pitches = sheet.value[sheet.part == part]
-            is_low = len(pitches) and np.median(pitches) < MIDDLE
-            choices = [own] if random.random() < KEPT else ANY + (LOW if is_low else HIGH)
+            pitches, onsets = sheet.value[sheet.part == part], sheet.onset[sheet.part == part]
+            choices = ANY
+            if len(np.unique(onsets)) > MONOPHONIC * len(onsets):
+                choices = ANY + (LOW if np.median(pitches) < MIDDLE else HIGH)
+            choices = [own] if random.random() < KEPT else choices
         if own not in drawn or random.random() < APART:
             drawn[own] = int(random.choice(choices))
         parts[part] = drawn[own]

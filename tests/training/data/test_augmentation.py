@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.training.data.sources.on_disk import band
 from tests.training.makers import prepared_set
 from tokenization.ensemble import layouts, tokens
 from tokenization.ensemble.language import Ensemble
@@ -13,6 +14,7 @@ from tokenization.groove.language import Groove
 from tokenization.groove.spelling import BASS, DRUMS, OTHER
 from tokenization.prepared import Prepared
 from tokenization.remi.language import BAR, BEGIN, PITCH, Remi
+from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
 from training.data.examples import cut_groove, cut_remi
@@ -195,3 +197,17 @@ def test_parts_are_played_on_other_instruments_and_drums_and_basses_stay(shards:
             )
             assert events <= all_events
     assert len(played) > 25
+
+
+def test_instruments_of_one_voice_get_no_chords():
+    score, language = band(names=("Drums", "Piano")), Ensemble()
+    third = score.notes[score.notes.track == 1]
+    third = third.replace(pitch=third.pitch + 4)
+    winds = {tokens.PART_NAMES.index(name) for name in ("flute", "clarinet", "trumpet")}
+    for notes, expected in ((score.notes, winds), (Notes.concatenate([score.notes, third]), set())):
+        encoded, played = language.encode(score.replace(notes=notes.sorted())), set()
+        for seed in range(200):
+            random, given = np.random.default_rng(seed), config(length=400, reorchestrate=1.0)
+            made = cut_ensemble(language, encoded.ids, encoded.bars, given, random, no_other_piece)
+            played |= {*Reading(layouts.plain(made)).parts.tolist()}
+        assert played & winds == expected
