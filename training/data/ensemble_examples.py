@@ -57,10 +57,8 @@ ORDERED = 0.3  # parts keep their order
 WITHOUT_CHORDS = 0.4
 RESTING = 0.5  # a part that rests throughout the sequence is declared all the same
 ALIKE = 0.3  # of the pieces on other instruments, those with one instrument for all parts
-KEPT, APART = (
-    0.3,
-    0.5,
-)  # of the others: an instrument stays; parts of one instrument are drawn apart
+KEPT = 0.3  # in the others, an instrument stays
+APART = 0.5  # and parts of one instrument are drawn apart
 STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # style, key and tempo are encoded
 UNPLANNED, FULLY_PLANNED = 0.15, 0.6
 # Instruments for any part; for melodies in a high and in a low register (with a median pitch below MIDDLE); basses.
