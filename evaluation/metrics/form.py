@@ -99,7 +99,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "phrases": mean([_phrase_overlap(bars, bar) for bar in phrases]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "circles": _circles(bars, start),
-        "collapses": _collapses(score, [(0, int(lines[start])), *spans]) if start else None,
+        "collapses": _collapses(score, [lines[[0, start]], *spans]) if start else None,
         "contrast": _deviation([_register(score, *span) for span in spans]),
         "swell": _deviation([_fullness(score, *span) for span in spans]),
         "notes": len(inside) / (stop - start),
@@ -162,7 +162,7 @@ def _circles(bars: list[Cells], start: int) -> float | None:
     return float(highest) if any(bars[start:]) else None
 
 
-def _collapses(score: Score, spans: Sequence[Sequence[int]]) -> float | None:
+def _collapses(score: Score, spans: Sequence[np.ndarray]) -> float | None:
     """Return 1 if a phrase is hammered or overcrowded, compared with the first span, else 0; None if that is silent."""
     density = [len(between(score.notes, *span)) / (span[1] - span[0]) for span in spans]
     steps = (np.diff(tops(between(score.pitched, *span))) for span in spans[1:])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.piece_jobs import Measure, held_out_piece, model_of
-from musicgen.continuation import Continuation, Generation, TokenCompletion
+from musicgen.continuation import Continuation, TokenCompletion
 from musicgen.generation.request import Request
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.ensemble.spelling import instrument_of
@@ -32,13 +32,15 @@ def write_takes(
     loaded = model_of(model, device)
     language, piece = loaded.language, held_out_piece(data, row, loaded.language)
     prompt, request = piece.prompt(prompt_bars), Request(bars=bars, seed=seed)
-    works: dict[str, Generation] = {"continued": Continuation(loaded, prompt, request)}
+    works: dict[str, Continuation | TokenCompletion] = {
+        "continued": Continuation(loaded, prompt, request)
+    }
     given = min(2 * prompt_bars, piece.bars)
+    start = (given - GAP) // 2  # of the gap
     beginning = language.close(piece.encoded.ids, given)
     if "end" in language.abilities:
         ending = replace(request, bars=GAP, ends=True)
         works["ended"] = Continuation(loaded, prompt, ending)
-        start = (given - GAP) // 2
         task = language.infilling(beginning, start, start + GAP)
         works["filled in"] = TokenCompletion(loaded, task, request)
     names = language.part_names(beginning) if language.parts else ()
