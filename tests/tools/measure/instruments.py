@@ -39,7 +39,7 @@ def on(instruments: str, parts: np.ndarray) -> np.ndarray:
 def main() -> None:
     given = options(__doc__, "data", "models", pieces=10)
     models = [load(str(model), "cpu") for model in given.models]
-    rows = [("set", "instruments", *(m for model in given.models for m in (str(model), "")))]
+    rows = [("set", "instruments", *(model.name for model in given.models))]
     for folder, all_instruments in INSTRUMENTS.items():
         prepared = Prepared.open(given.data / folder)
         random = np.random.default_rng(5)
@@ -59,7 +59,8 @@ def main() -> None:
                 if len(means) == len(models) * (len(EDGES) - 1):
                     values.append(means)
             label = instruments.replace("_", " ") or "its own"
-            rows.append((folder, label, *(f"{value:.3f}" for value in np.mean(values, 0))))
+            columns = np.mean(values, 0).reshape(len(models), -1)
+            rows.append((folder, label, *(", ".join(f"{x:.3f}" for x in one) for one in columns)))
     output.write(output.table(rows))
 
 
