@@ -117,6 +117,7 @@ def test_a_crash_or_a_last_moment_change_loses_nothing(page: Page):
         page.evaluate(f"() => {{ {put}; location.reload(); }}")
         expect(page.locator(SHOWN)).to_have_text(f"{number}", timeout=WAIT)
         page.wait_for_function("() => window.musicgen?.desk.current")
+    saved(page)
     before = page.evaluate("musicgen.store.latest")
     open_example(page, "trio-jazz")
     page.wait_for_function(KEPT, arg=before)  # without an event of the page closing
