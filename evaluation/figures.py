@@ -209,6 +209,9 @@ def pictures(model: Result) -> dict[str, Figure]:
     return drawn | {"templates": templates(model)} if model["templates"] else drawn
 
 
+GIVEN = "#a9afb8"  # colour of the notes that were given
+
+
 def roll(take: Result) -> Figure:
     """Draw a take: given notes in grey, new ones in the colour of their track, drums below."""
     columns = ("onset", "duration", "pitch", "track", "drum", "new")
@@ -223,9 +226,9 @@ def roll(take: Result) -> Figure:
         )[:, 0]
         for axes, inside in zip(panels, (~drum, drum), strict=False):
             for number, name in enumerate(take["tracks"]):
-                for kind, colour in ((~new, "#a9afb8"), (new, series(number)["color"])):
+                for kind, colour in ((~new, GIVEN), (new, series(number)["color"])):
                     shown = inside & (track == number) & kind
-                    label = name if shown.any() and colour != "#a9afb8" else None
+                    label = name if shown.any() and kind is new else None
                     axes.barh(
                         pitch[shown], np.maximum(duration[shown] - 0.04, 0.06), left=onset[shown],
                         height=0.9, color=colour, label=label,

@@ -35,6 +35,7 @@ from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     DRUMS,
     END,
+    FAMILIES,
     FLAT_VELOCITY,
     HARMONY,
     MOST_VOICES,
@@ -61,8 +62,8 @@ KEPT = 0.3  # in the others, an instrument stays
 APART = 0.5  # and parts of one instrument are drawn apart
 STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # style, key and tempo are encoded
 UNPLANNED, FULLY_PLANNED = 0.15, 0.6
-# Instruments for any part; for melodies in a high and in a low register (with a median pitch below MIDDLE); basses.
-ANY, HIGH, LOW, BASS = (
+# Instruments for any part; for melodies in a high and in a low register (with a median pitch below MIDDLE).
+ANY, HIGH, LOW = (
     [PART_NAMES.index(name) for name in names.split()]
     for names in (
         "piano electric_piano harpsichord mallets organ accordion nylon_guitar steel_guitar "
@@ -70,9 +71,9 @@ ANY, HIGH, LOW, BASS = (
         "violin trumpet alto_sax oboe clarinet flute recorder muted_guitar distorted_guitar pizzicato",
         "viola cello contrabass trombone tuba horn tenor_sax bassoon distorted_guitar synth_bass "
         "acoustic_bass",
-        "acoustic_bass electric_bass fretless_bass synth_bass",
     )
 )
+BASS = [PART_NAMES.index(name) for name in FAMILIES["bass"]]
 MIDDLE = 57
 MONOPHONIC = 0.95  # a part with more onsets than this fraction of its notes is a melody
 BAND, SONGS = "band", ("pop", "song")  # styles of sets of bands, and of songs

@@ -37,7 +37,7 @@ examples:
   musicgen evaluate report ensemble -o report --data data/quartets --listen 4
   musicgen evaluate report runs/groove --benchmarks runs/listops runs/pathfinder
 """
-WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment")
+WHOLE_PIECES = ("continuation", "form", "infilling", "accompaniment", "takes")
 SOUNDS = "sounds"  # the subfolder of the output folder with the takes to listen to
 
 
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         try:
             experiment = _experiment(kind, models, words, arguments)
         except ValueError as error:
-            if kind not in (*WHOLE_PIECES, "takes"):
+            if kind not in WHOLE_PIECES:
                 raise
             left_out.append(f"{name} is left out: {error}")  # e.g. no long piece
             continue
@@ -148,16 +148,14 @@ def _evaluations(
         for kind in ("extrapolation", "ablation"):
             yield kind, folder, able, [*asked, "--pieces", str(arguments.pieces), *length]
         possible = {
-            "continuation": True,
             "form": language.name != "groove",  # whose pieces are too short for returns
             "infilling": "end" in language.abilities,
             "accompaniment": bool(language.parts),
         }
         for kind in WHOLE_PIECES:
-            if arguments.whole and possible[kind]:
-                yield kind, folder, able, [*asked, "--pieces", str(arguments.whole)]
-        if arguments.listen:
-            yield "takes", folder, able, [*asked, "--pieces", str(arguments.listen)]
+            pieces = arguments.listen if kind == "takes" else arguments.whole
+            if pieces and possible.get(kind, True):
+                yield kind, folder, able, [*asked, "--pieces", str(pieces)]
     yield "positions", None, playables, ["-o", "positions"]
 
 
