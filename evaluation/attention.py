@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from musicgen.common.learning import generator_from
-from musicgen.config import needs_linear_attention
 from musicgen.features import Favor
 from musicgen.performer import Attention, Passage, Performer
 from musicgen.position.base import PERIODS, MusicalFrequencies, waves
@@ -103,7 +102,7 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> Sides:
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
     sides = position.qk(q, k, code, attention.layer)
     features = attention.features
-    estimated = isinstance(features, Favor) and not needs_linear_attention(type(position))
+    estimated = isinstance(features, Favor) and not position.config.needs_linear_attention
     own = ()
     if features is not None and not estimated:
         fq, fk = features.queries(sides[0]), features.keys(sides[1])

@@ -196,7 +196,7 @@ def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Pat
     sizes = math.prod(n for n in vars(config.position).values() if type(n) is int and n > 0)
     device = torch.device("cpu" if sizes <= SMALL_POSITION else "meta")
     with device, torch.random.fork_rng([]), suppress(NotImplementedError):  # on meta
-        position = POSITIONS[config.position_name][1](config.position, config.shape())
+        position = POSITIONS[config.position_name](config.position, config.shape())
         for name, empty in position.state_dict(prefix="position.").items():
             if name not in stored:
                 raise ValueError(_does_not_belong(path, "lacks", name))

@@ -12,10 +12,14 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
-from musicgen.features import FEATURES
-from musicgen.metre import Clock, MetreConfig
-from musicgen.position import POSITIONS, Position, Shape
-from musicgen.recall import RecallConfig
+from musicgen.parts import (
+    FEATURE_CONFIGS,
+    POSITION_CONFIGS,
+    Clock,
+    MetreConfig,
+    RecallConfig,
+    Shape,
+)
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion
 
 LARGEST = 1 << 20  # of all sizes; no computer has the memory for more
@@ -50,8 +54,8 @@ class ModelConfig:
     initial_deviation: float = 0.02  # standard deviation of the initial weights of linear layers
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _part("features", FEATURES, self.features))
-        object.__setattr__(self, "position", _part("position", POSITIONS, self.position))
+        object.__setattr__(self, "features", _part("features", FEATURE_CONFIGS, self.features))
+        object.__setattr__(self, "position", _part("position", POSITION_CONFIGS, self.position))
         check_fields(self, "vocabulary_size", "layers", "width", "heads", "feedforward", "chunk")
         for part in (self.features, self.position, self.metre, self.clock, self):
             for name, size in () if part is None else vars(part).items():
@@ -66,7 +70,7 @@ class ModelConfig:
                 f"width {self.width} cannot be divided among {self.heads} heads; "
                 f"{self.width - self.width % self.heads or self.heads} can"
             )
-        if self.attention == "softmax" and needs_linear_attention(POSITIONS[self.position_name][1]):
+        if self.attention == "softmax" and self.position.needs_linear_attention:
             raise ValueError(
                 f"position {self.position_name!r} acts on the features of linear attention, which softmax "
                 f"attention does not have; choose attention: linear, or another encoding"
@@ -128,13 +132,13 @@ class ModelConfig:
 
     @property
     def features_name(self) -> str:
-        """The name of the feature map in FEATURES."""
-        return _name_of(FEATURES, self.features)
+        """The name of the feature map in FEATURE_CONFIGS."""
+        return _name_of(FEATURE_CONFIGS, self.features)
 
     @property
     def position_name(self) -> str:
-        """The name of the encoding in POSITIONS."""
-        return _name_of(POSITIONS, self.position)
+        """The name of the encoding in POSITION_CONFIGS."""
+        return _name_of(POSITION_CONFIGS, self.position)
 
     def shape(self) -> Shape:
         """Return the sizes that a positional encoding needs to know."""
@@ -171,24 +175,19 @@ class ModelConfig:
         return cls.read({**values, **overrides}, f"preset {name}")
 
 
-def needs_linear_attention(encoding: type[Position]) -> bool:
-    """Return whether an encoding acts after the feature map, so that it cannot be used with softmax attention."""
-    return encoding.features is not Position.features or encoding.decay is not Position.decay
-
-
 def check_compatible(config: ModelConfig) -> None:
     """Raise ValueError for a combination that runs but makes no sense; called before training, not for saved models."""
     estimates = config.attention == "softmax" or config.features_name == "favor"
-    if POSITIONS[config.position_name][1].wants_softmax_kernel and not estimates:
+    if config.position.wants_softmax_kernel and not estimates:
         raise ValueError(
             f"position {config.position_name!r} adds its mask f to the exponent of exp(q·k/√D + f), which features "
             f"{config.features_name!r} do not estimate, so that the mask would mean nothing; choose features: favor"
         )
 
 
-def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> Any:
+def _part(field: str, registry: Mapping[str, type[Any]], value: Any) -> Any:
     """Return a nested configuration, given as such, by name, or as a mapping with a name."""
-    if isinstance(value, tuple(config for config, _ in registry.values())):
+    if isinstance(value, tuple(registry.values())):
         return value
     values = {"name": value} if isinstance(value, str) else value
     if not isinstance(values, Mapping) or "name" not in values:
@@ -196,8 +195,8 @@ def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> An
     name, rest = values["name"], {key: values[key] for key in values if key != "name"}
     if name not in registry:
         raise ValueError(f"{field} {name!r} is unknown{suggestion(name, registry)}")
-    return from_plain(registry[name][0], rest, f"{field} {name!r}")
+    return from_plain(registry[name], rest, f"{field} {name!r}")
 
 
-def _name_of(registry: Mapping[str, tuple[Any, Any]], part: Any) -> str:
-    return next(name for name, (config, _) in registry.items() if type(part) is config)
+def _name_of(registry: Mapping[str, type[Any]], part: Any) -> str:
+    return next(name for name, config in registry.items() if type(part) is config)

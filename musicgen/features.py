@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from musicgen.attention import without_autocast
+from musicgen.parts import FavorConfig, ReluConfig
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
@@ -81,17 +81,6 @@ class FeatureMap(nn.Module, ABC):
 
 LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # |x| and |ωx| in the exponents of `Favor`
 PROJECTION_OVER_NORM = LARGEST_PROJECTION / LARGEST_NORM
-
-
-@dataclass(frozen=True, kw_only=True)
-class FavorConfig:
-    """FAVOR+, an estimate of the softmax kernel exp(q·k / √W)."""
-
-    features: int = 128  # M: half of them for each sign
-
-    def __post_init__(self) -> None:
-        if self.features < 2 or self.features % 2:
-            raise ValueError(f"features of favor must be an even number, found {self.features}")
 
 
 class Favor(FeatureMap):
@@ -160,30 +149,6 @@ def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:
     return torch.addcmul(offset.unsqueeze(-1), u.unsqueeze(-2), factors).exp_().flatten(-2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReluConfig:
-    """ReLU features of the input or of a random projection of it."""
-
-    features: int | None = None  # M of a random projection; null: none, and M = W
-    floor: float = 1e-3  # keeps every weight positive
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__.removesuffix("Config").lower()
-        if self.features is not None and self.features < 1:
-            raise ValueError(
-                f"features of {name} must be at least 1, or null, found {self.features}"
-            )
-        if not self.floor > 0:
-            raise ValueError(f"floor of {name} must be above 0, found {self.floor}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EluConfig(ReluConfig):
-    """elu(x) + 1 (Katharopoulos et al. 2020, equation 7) of the input or of a random projection of it."""
-
-    floor: float = 1e-6  # float32 rounds elu(x) + 1 to zero below x = −17
-
-
 class Relu(FeatureMap):
     """φ(x) = relu(x) + floor, of x or of ωx; PermuteFormer's LRA experiments use M = 4 W."""
 
@@ -206,8 +171,5 @@ class Elu(Relu):
         return functional.elu(x) + 1
 
 
-FEATURES: dict[str, tuple[type[Any], Any]] = {
-    "favor": (FavorConfig, Favor),
-    "relu": (ReluConfig, Relu),
-    "elu": (EluConfig, Elu),
-}
+FEATURES: dict[str, Any] = {"favor": Favor, "relu": Relu, "elu": Elu}
+"""Feature maps by name; `FEATURE_CONFIGS` in parts.py has their configurations."""

@@ -35,34 +35,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from musicgen.attention import GUARD, Linear, eager_on_cpu, without_autocast
+from musicgen.parts import Clock, MetreConfig
 
 MIN_WEIGHT = 1e-20  # of powers of r: well above GUARD, and too small to change a float32 of 1
-MAX_BARS = 64  # of a period: the memory has one row per tick
-MAX_ROWS = 1 << 16  # of all heads of a layer
 CHUNKS = {"cpu": 128, "cuda": 256}  # positions: few fit a CPU's cache, a GPU wants large kernels
-MAX_STEPS = 1 << 20  # of one move
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clock:
-    """How the tokens of a language move musical time."""
-
-    bar_ticks: int
-    step_ticks: int  # ticks per step
-    moves: tuple[tuple[int, ...], ...]  # (token, steps, tick) of each token that moves time
-
-    def __post_init__(self) -> None:
-        if min(self.bar_ticks, self.step_ticks) < 1:
-            raise ValueError(
-                f"a bar has {self.bar_ticks} ticks and a step {self.step_ticks}; both must be at least 1"
-            )
-        for move in self.moves:
-            if len(move) != 3 or min(move) < 0 or move[2] >= self.step_ticks:
-                raise ValueError(
-                    f"{list(move)} is not a move; give a token, steps, and a tick below {self.step_ticks}"
-                )
-            if move[1] > MAX_STEPS:
-                raise ValueError(f"{list(move)} moves time by more than {MAX_STEPS} steps")
 
 
 class Times(NamedTuple):
@@ -109,41 +85,6 @@ class Timekeeper(nn.Module):
         """Return the times after and before each token, (2, B, T)."""
         after = self.after(tokens, ticks)
         return torch.stack([after, torch.cat([ticks.unsqueeze(1), after[:, :-1]], 1)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetreConfig:
-    """The metric heads of a layer, one for each of `bars`."""
-
-    bars: tuple[float, ...] = (1, 1, 2, 4)  # the period of each head
-    remembers: tuple[float, ...] = (2, 8, 8, 8)  # its horizon in periods: r = 1 − 1 / horizon
-    features: int = 4  # M
-
-    def __post_init__(self) -> None:
-        if not self.bars or len(self.bars) != len(self.remembers):
-            raise ValueError(
-                f"bars are {list(self.bars)} and remembers {list(self.remembers)}; give one of each per head"
-            )
-        possible = all(0 < bars <= MAX_BARS for bars in self.bars)
-        if not possible or not all(1 < n < math.inf for n in self.remembers) or self.features < 1:
-            raise ValueError(
-                f"bars are {list(self.bars)} (above 0, {MAX_BARS} at most), remembers {list(self.remembers)} "
-                f"(above 1) and features {self.features} (at least 1)"
-            )
-
-    def periods(self, clock: Clock) -> list[int]:
-        """Return the period of each head in ticks."""
-        ticks = [bars * clock.bar_ticks for bars in self.bars]
-        for bars, period in zip(self.bars, ticks, strict=True):
-            if period != int(period):
-                raise ValueError(
-                    f"{bars} bars are {period} ticks; the period of a metric head must be a whole number of ticks"
-                )
-        if sum(ticks) > MAX_ROWS:
-            raise ValueError(
-                f"the periods of the metric heads are {int(sum(ticks))} ticks together; at most {MAX_ROWS} are possible"
-            )
-        return [int(period) for period in ticks]
 
 
 # Sums over whole sequences in training: the same numbers as by chunks, below, without a memory of rows.

@@ -262,7 +262,7 @@ class Performer(nn.Module):
         with torch.random.fork_rng(devices=[]):  # for submodules that draw from torch's generator
             # torch.manual_seed would also seed the devices' generators, which fork_rng does not restore here.
             torch.default_generator.manual_seed(generator_from(seed or 0).initial_seed())
-            self.position = POSITIONS[config.position_name][1](config.position, config.shape())
+            self.position = POSITIONS[config.position_name](config.position, config.shape())
             self.time, self.metre, self.goals = None, None, None
             if config.metre is not None or config.goals is not None or self.position.musical:
                 assert config.clock is not None, "ModelConfig checks this"
@@ -291,7 +291,7 @@ class Performer(nn.Module):
     def _block(self, layer: int) -> Block:
         config, features = self.config, None
         if config.attention == "linear":
-            feature_map = FEATURES[config.features_name][1]
+            feature_map = FEATURES[config.features_name]
             features = feature_map(config.features, self.position.qk_width)
         return Block(config, Attention(config, layer, features), FeedForward(config))
 

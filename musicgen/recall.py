@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.loops import compiled
+from musicgen.parts import (
+    ANNOTATION,
+    BAR,
+    NOTE,
+    ONSET,
+    OTHER,
+    PART,
+    PLAN,
+    RESTART,
+    RETURN,
+    VALUES,
+    RecallConfig,
+)
 
 MIN_MATCH = 4  # tokens
 MAX_COMPARED = 64  # tokens, when a match is looked up
@@ -43,9 +55,6 @@ ALIGNED = 4
 NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
 
 INFINITE = 1 << 30  # occurrences
-
-# Kinds of tokens. From VALUES on, each is a block of tokens that set a value of the notes that follow.
-OTHER, BAR, PART, ONSET, NOTE, ANNOTATION, PLAN, RETURN, RESTART, VALUES = range(10)
 
 # What the plan says of a bar: nothing; it is new; it returns to the bar k bars back; to an earlier one without a name.
 UNPLANNED, NEW, NAMED, UNNAMED = range(4)
@@ -76,42 +85,6 @@ PLANNED, PLANNED_LEVEL, MATCHED, MATCHED_LEVEL = range(4)
 # Columns of the table of bars: index of the first token, source set by the request, hash of the notes, occurrences
 # of these notes up to this bar, and a level for each family of the plan.
 START, REQUESTED_SOURCE, NOTES_HASH, COUNT, PLAN_LEVELS = range(5)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecallConfig:
-    """The roles of a language's tokens; ranges of ids are [start, stop)."""
-
-    bar: int
-    restart: int  # ends what was given ahead: no later bar returns to a bar before it
-    parts: tuple[int, int]
-    places: tuple[int, int]  # of onsets in the bar
-    notes: tuple[tuple[int, int], ...]
-    values: tuple[tuple[int, int], ...]  # of notes, such as lengths
-    said: int  # ids from here on are annotations, which make no sound
-    plan: tuple[tuple[int, int], ...]
-    # (token, bars back): 0 for a new bar, −1 for a return to a bar that is not named.
-    returns: tuple[tuple[int, int], ...]
-    drums: int = -1  # the part that keeps to its patterns (generation/batch.py); −1 for none
-
-    def kinds(self, vocabulary: int) -> np.ndarray:
-        """Return the kind of each token, and its value within that kind: (2, V)."""
-        kinds = np.zeros((2, vocabulary), np.int64)
-        kinds[:, self.said :] = [[ANNOTATION], [0]]
-        blocks = ((PART, [self.parts]), (ONSET, [self.places]), (NOTE, self.notes))
-        for kind, ranges in blocks:
-            for start, stop in ranges:
-                kinds[0, start:stop] = kind
-                kinds[1, start:stop] = np.arange(stop - start)
-        for number, (start, stop) in enumerate(self.values):
-            kinds[0, start:stop] = VALUES + number
-        for number, (start, stop) in enumerate(self.plan):
-            kinds[0, start:stop] = PLAN
-            kinds[1, start:stop] = np.arange(stop - start) * len(self.plan) + number
-        for token, bars in self.returns:
-            kinds[:, token] = RETURN, bars
-        kinds[0, self.bar], kinds[0, self.restart] = BAR, RESTART
-        return kinds
 
 
 class Recollection:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape
+from musicgen.parts import PositionConfig, Shape
+from musicgen.position.base import Position
 from musicgen.position.flt import AppendedFeatures, FltCode, mask_features
 from musicgen.position.permuteformer import PermutationPowers, permuted
 from tokenization.records import check_fields
@@ -22,8 +23,10 @@ from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridPermuteformerConfig:
+class GridPermuteformerConfig(PositionConfig):
     """The values of GridPermuteformer, without the decay r, which the paper sets to 1 in bidirectional models."""
+
+    needs_linear_attention: ClassVar[bool] = True
 
     dimensions: int = 2
     seed: int = 0
@@ -68,7 +71,7 @@ class GridPermuteformer(Position):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpaceFltConfig:
+class SpaceFltConfig(PositionConfig):
     """The values of SpaceFlt. `gaussian` is equation 6, `radial` the sum of Gaussians of 4.3.1.
 
     A component of width w ≤ 1 in frequency has the reach unit / (2πw) in space. Its height is proportional to w^ℓ, and
@@ -76,6 +79,8 @@ class SpaceFltConfig:
     ((w√(2 − w²))^−ℓ − 1) / r, in three dimensions 19 / r at w = 0.27 and 0 at w = 1. So the unit must not be so small
     that narrow components are needed, which are lost in noise.
     """
+
+    wants_softmax_kernel: ClassVar[bool] = True
 
     dimensions: int = 2  # ℓ
     mask: Literal["gaussian", "radial"] = "gaussian"

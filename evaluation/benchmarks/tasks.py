@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from evaluation.benchmarks import files, made
 from evaluation.benchmarks.files import Corpus, read_corpus
 from evaluation.benchmarks.training import Examples, Optimiser, Pool
 from evaluation.benchmarks.variants import SPACES, Variant, variant
-from musicgen.position import POSITIONS
+from musicgen.parts import POSITION_CONFIGS
 from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.records import from_plain, suggestion, yaml_of
@@ -64,7 +64,8 @@ class Recipe:
         chosen, choice = variant(name)
         own = self.encoding.get(name.partition(":")[0], {})
         common = self.encoding.get("all", {})
-        known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
+        configs = {**POSITION_CONFIGS, **{space: config for space, (config, _) in SPACES.items()}}
+        known = {one.name for one in fields(configs[chosen.position])}
         fitting = {key: value for key, value in common.items() if key in known}
         return replace(chosen, choice={**fitting, **chosen.choice, **own, **choice})
 

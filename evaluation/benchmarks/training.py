@@ -72,7 +72,7 @@ class Classifier(nn.Module):
     def _block(self, chosen: Variant, layer: int) -> Block:
         config = self.config
         width = self.position.qk_width
-        features: FeatureMap = FEATURES[config.features_name][1](config.features, width)
+        features: FeatureMap = FEATURES[config.features_name](config.features, width)
         attention = WholeAttention(config, layer, features)
         return Block(
             config, mixed(attention, chosen.mixer, config, layer, width), FeedForward(config)

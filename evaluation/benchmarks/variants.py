@@ -14,6 +14,7 @@ from evaluation.benchmarks.positions import (
     SpaceFltConfig,
 )
 from musicgen.config import ModelConfig, check_compatible
+from musicgen.parts import POSITION_CONFIGS
 from musicgen.performer import Attention, Block, Performer
 from musicgen.position import POSITIONS, Position
 from tokenization.language import Language, with_token_roles
@@ -93,7 +94,7 @@ def variant(name: str) -> tuple[Variant, dict[str, Any]]:
     pairs = (part.partition("=") for part in values.split(",") if part)
     choice = {key: from_yaml(value, f"{name}: {key}") for key, _, value in pairs}
     if chosen.position in POSITIONS:
-        from_plain(POSITIONS[chosen.position][0], choice, f"encoding {name!r}")
+        from_plain(POSITION_CONFIGS[chosen.position], choice, f"encoding {name!r}")
     return chosen, choice
 
 
@@ -125,7 +126,7 @@ def model_config(
 def position_of(chosen: Variant, config: ModelConfig) -> Position:
     """Build the encoding of a variant for a model."""
     if chosen.position in POSITIONS:
-        return POSITIONS[chosen.position][1](config.position, config.shape())
+        return POSITIONS[config.position_name](config.position, config.shape())
     settings, encoding = SPACES[chosen.position]
     read = from_plain(settings, dict(chosen.choice), f"encoding {chosen.position!r}")
     return encoding(read, config.shape())

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from musicgen.position.base import Position, Shape, geometric, waves
-from tokenization.records import check_fields
-
-
-@dataclass(frozen=True, kw_only=True)
-class AbsoluteConfig:
-    """Sines and cosines with wavelengths from 2π to 2π · `base` tokens."""
-
-    base: float = 10_000.0
-
-    def __post_init__(self) -> None:
-        if self.base <= 1:
-            raise ValueError(f"base is {self.base}; it must be greater than 1")
+from musicgen.parts import AbsoluteConfig, LearnedConfig, Shape
+from musicgen.position.base import Position, geometric, waves
 
 
 class Absolute(Position):
@@ -39,19 +27,6 @@ class Absolute(Position):
         cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2), or (B, T, C/2)
         table = torch.stack([sine, cosine], -1).flatten(-2)[..., : x.shape[2]]  # (…, T, C)
         return x + table.to(x.dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnedConfig:
-    """One learned vector for each of `max_length` positions."""
-
-    max_length: int = 2048
-    initial_deviation: float = 0.02
-
-    def __post_init__(self) -> None:
-        check_fields(self, "max_length")
-        if self.initial_deviation < 0:
-            raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
 
 
 class Learned(Position):

@@ -20,11 +20,12 @@ statistic over time. Whatever is costly and the same in all layers (tables of si
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+
+from musicgen.parts import Shape
 
 
 def as_float64(x: Tensor) -> Tensor:
@@ -98,24 +99,6 @@ class MusicalFrequencies(nn.Module):
         return first + as_float64(self.offsets) / self.phrase
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """The sizes of a model that its positional encoding needs to know."""
-
-    layers: int
-    heads: int
-    head_width: int  # D
-    width: int  # C
-    features: int  # M of the feature map, for encodings with a `features` hook
-    horizons: tuple[float, ...] | None = None  # shortest and longest of the heads, in tokens
-    bar_ticks: int | None = None  # of the language's clock, for encodings in musical time
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoneConfig:
-    """No positional encoding: the model knows the order of tokens only through causality."""
-
-
 def horizon_decays(horizons: tuple[float, ...], heads: int) -> Tensor:
     """Return the decay 1 − 1/h of each head, (H,), for horizons h spaced geometrically from shortest to longest.
 
@@ -132,8 +115,6 @@ class Position(nn.Module):
     # Whether the denominator of attention is computed from the encoded features, like the numerator. If these can be
     # negative, it is computed from the features before encoding.
     normaliser_is_positioned: bool = True
-    # Whether the encoding is valid only if attention weights are, or estimate, exp(q·k/√W).
-    wants_softmax_kernel: bool = False
     forgetting: Tensor | None
 
     def __init__(self, config: Any, shape: Shape) -> None:

@@ -9,38 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, waves
-from tokenization.records import check_fields
+from musicgen.parts import FltConfig, Shape
+from musicgen.position.base import Position, waves
 
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite at g = 0; it cancels in the product
-
-
-@dataclass(frozen=True, kw_only=True)
-class FltConfig:
-    """`mask` chooses the family of f.
-
-    `frequencies` applies to the mask `local`: normal as in the paper, for which the variance of the estimate is
-    infinite, or folded, for which it is finite (LocalMask).
-    """
-
-    mask: Literal["gaussian", "local"] = "gaussian"
-    frequencies: Literal["normal", "folded"] = "normal"
-    random_features: int = 32  # r
-    components: int = 8  # of the mask
-    time: Literal["tokens", "music"] = "tokens"
-
-    def __post_init__(self) -> None:
-        check_fields(self, "random_features", "components")
-        if self.frequencies == "folded" and self.mask != "local":
-            raise ValueError(
-                f"frequencies: folded needs mask: local; the estimate of mask {self.mask} already has a "
-                "finite variance"
-            )
 
 
 # `draw` fills a tensor with the frequencies ξ of a mask, (H, r); `ratio` maps them to g/p, (H, r); `forward` maps lags,
@@ -138,8 +114,6 @@ class FltCode:
 
 class AppendedFeatures(Position):
     """Appends a mask's random features, which all layers share, to queries and keys."""
-
-    wants_softmax_kernel = True
 
     @property
     def qk_width(self) -> int:

@@ -9,49 +9,20 @@ features before encoding. In musical time s is a tick, and the angles α are ini
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
+from musicgen.parts import LrpeConfig, Shape
 from musicgen.position.base import (
     MusicalFrequencies,
     Position,
-    Shape,
     as_float64,
     geometric,
     waves,
 )
 from musicgen.position.permuteformer import PermutationPowers
 from musicgen.position.rope import rotate
-from tokenization.records import check_fields
-
-
-@dataclass(frozen=True, kw_only=True)
-class LrpeConfig:
-    """`type` chooses Λ (the paper's solutions 1 to 3, and mixed, which rotates half of the features), `core` P.
-
-    The other options are those of the paper's code: angles are learned, or fixed (a falls geometrically, b rises
-    linearly to a quarter turn, c falls from there as 1/k), and Householder vectors are fixed or learned.
-    """
-
-    type: Literal["unitary", "orthogonal", "permutation", "mixed"] = "unitary"
-    core: Literal["householder", "identity"] = "householder"
-    angles: Literal["learned", "a", "b", "c"] = "learned"
-    learned_core: bool = False
-    seed: int = 0  # of the Householder vectors and permutations
-    time: Literal["tokens", "music"] = "tokens"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.learned_core and self.core != "householder":
-            raise ValueError(f"core {self.core} has no parameters to learn; householder has")
-        if self.angles != "learned" and (self.type == "permutation" or self.time == "music"):
-            raise ValueError(
-                f"angles {self.angles} are per token, which type permutation and time music do not "
-                "have; choose angles: learned"
-            )
 
 
 class Lrpe(Position):

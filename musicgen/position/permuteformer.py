@@ -7,14 +7,11 @@ the exponent of π is the tick; that of r is still the token number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape
-from tokenization.records import check_fields
+from musicgen.parts import PermuteformerConfig, Shape
+from musicgen.position.base import Position
 
 
 class PermutationPowers(nn.Module):
@@ -77,19 +74,6 @@ def _cycles(permutation: list[int]) -> list[list[int]]:
             start[member], length[member], index[member] = len(members), len(cycle), place
         members += cycle
     return [members, start, length, index]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PermuteformerConfig:
-    """Fixed random permutations drawn from `seed`; the flags are the paper's two ablations."""
-
-    with_decay: bool = True
-    with_permutation: bool = True
-    seed: int = 0
-    time: Literal["tokens", "music"] = "tokens"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class Permuteformer(Position):

@@ -6,27 +6,13 @@ In musical time the angles are initialised with harmonics of bars, and learned (
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musicgen.position.base import MusicalFrequencies, Position, Shape, geometric, waves
-from tokenization.records import check_fields
-
-
-@dataclass(frozen=True, kw_only=True)
-class RopeConfig:
-    """Rotations by angles per token that fall from 1 towards 1 / `base`."""
-
-    base: float = 10_000.0
-    time: Literal["tokens", "music"] = "tokens"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.base <= 1:
-            raise ValueError(f"base is {self.base}; it must be greater than 1")
+from musicgen.parts import RopeConfig, Shape
+from musicgen.position.base import MusicalFrequencies, Position, geometric, waves
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

@@ -13,9 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from musicgen.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
-from musicgen.metre import MetreConfig
+from musicgen.parts import POSITION_CONFIGS, MetreConfig
 from musicgen.performer import parameter_count, redraw_features
-from musicgen.position import POSITIONS
 from tests.musicgen.toys import generator, toy_model, toy_tokens, whole_of
 
 CARD = Card(name="toy", language={"language": "remi"}, trained_length=8, training={"data": "none"})
@@ -29,7 +28,9 @@ def logits(model: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "parts", [*({"position": one} for one in POSITIONS), {"metre": METRE, "goals": (7, 9)}], ids=str
+    "parts",
+    [*({"position": one} for one in POSITION_CONFIGS), {"metre": METRE, "goals": (7, 9)}],
+    ids=str,
 )
 def test_float32_round_trips_bit_for_bit(tmp_path: Path, parts: dict[str, Any]):
     model = toy_model(seed=3, layers=2, **parts)

@@ -8,20 +8,38 @@ import yaml
 
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES
+from musicgen.parts import FEATURE_CONFIGS, POSITION_CONFIGS
 from musicgen.performer import Performer, parameter_count
-from musicgen.position import POSITIONS
+from musicgen.position import POSITIONS, Position
+from musicgen.position.flt import AppendedFeatures
 
 METRE = {"bars": [1], "remembers": [2]}
 CLOCK = {"bar_ticks": 6, "step_ticks": 6, "moves": []}
 
 
 def test_json_and_yaml_round_trip():
-    pairs = [*((one, "favor") for one in POSITIONS), *(("none", one) for one in FEATURES)]
+    pairs = [
+        *((one, "favor") for one in POSITION_CONFIGS),
+        *(("none", one) for one in FEATURE_CONFIGS),
+    ]
     for position, features in pairs:
         config = ModelConfig(vocabulary_size=7, position=position, features=features)
         assert ModelConfig.read(json.loads(json.dumps(config.plain()))) == config
         assert ModelConfig.read(yaml.safe_load(yaml.safe_dump(config.plain()))) == config
         assert (config.position_name, config.features_name) == (position, features)
+
+
+def test_every_configuration_has_its_module():
+    assert [*FEATURE_CONFIGS] == [*FEATURES]
+    assert [*POSITION_CONFIGS] == [*POSITIONS]
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_what_an_encoding_declares_agrees_with_its_hooks(name: str):
+    config, encoding = POSITION_CONFIGS[name], POSITIONS[name]
+    overrides = encoding.features is not Position.features or encoding.decay is not Position.decay
+    assert config.needs_linear_attention == overrides
+    assert config.wants_softmax_kernel == issubclass(encoding, AppendedFeatures)
 
 
 @pytest.mark.parametrize(("preset", "millions"), [("paper", 76.0), ("small", 19.1), ("tiny", 1.28)])

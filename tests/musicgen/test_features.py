@@ -9,17 +9,16 @@ from musicgen.attention import attend
 from musicgen.features import (
     FEATURES,
     Favor,
-    FavorConfig,
     FeatureMap,
     Relu,
-    ReluConfig,
     orthogonal_gaussian,
 )
+from musicgen.parts import FEATURE_CONFIGS, FavorConfig, ReluConfig
 from tests.musicgen.toys import generator, golden
 
 
 def make(name: str, width: int, **options: object) -> FeatureMap:
-    config, feature_map = FEATURES[name]
+    config, feature_map = FEATURE_CONFIGS[name], FEATURES[name]
     made = feature_map(config(**options), width)
     made.redraw(generator())
     return made

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from musicgen import metre
-from musicgen.metre import MIN_FEATURE, Clock, Metre, MetricHeads, Timekeeper
+from musicgen.metre import MIN_FEATURE, Metre, MetricHeads, Timekeeper
+from musicgen.parts import Clock
 from musicgen.performer import Performer
 from tests.musicgen.toys import CLOCK, METRE, VOCABULARY, generator, toy_model, toy_tokens, whole_of
 from tests.tokenization.ensemble.cases import walk as ensemble_walk

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from musicgen.attention import map_state
-from musicgen.config import needs_linear_attention
 from musicgen.features import FEATURES
 from musicgen.metre import Times
+from musicgen.parts import POSITION_CONFIGS
 from musicgen.performer import Goals, Performer, State
-from musicgen.position import POSITIONS
 from tests.musicgen.toys import (
     ENCODINGS,
     METRE,
@@ -102,7 +101,7 @@ def test_the_training_step_compiles_as_one_graph(variant: dict[str, Any]):
 
 
 LENGTH = 37  # not a multiple of the chunk
-AFTER_FEATURES = [x for x in ENCODINGS if needs_linear_attention(POSITIONS[x.split()[0]][1])]
+AFTER_FEATURES = [x for x in ENCODINGS if POSITION_CONFIGS[x.split()[0]].needs_linear_attention]
 BEFORE_FEATURES = [one for one in ENCODINGS if one not in AFTER_FEATURES]
 every_encoding = pytest.mark.parametrize("position", ENCODINGS)
 ENCODINGS_AND_MAPS = [(x, "favor") for x in ENCODINGS] + [("sine_spe", x) for x in FEATURES]

@@ -9,10 +9,8 @@ import torch
 from torch import Generator
 
 from musicgen.config import ModelConfig
-from musicgen.metre import Clock, MetreConfig
+from musicgen.parts import POSITION_CONFIGS, Clock, MetreConfig, RecallConfig
 from musicgen.performer import Performer
-from musicgen.position import POSITIONS
-from musicgen.recall import RecallConfig
 from tokenization.grammar import Grammar
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -28,8 +26,8 @@ RECALL = RecallConfig(
 
 METRE = MetreConfig(bars=(1, 0.5, 2), remembers=(2, 8, 3), features=3)
 
-MUSICAL = [name for name, (config, _) in POSITIONS.items() if hasattr(config, "time")]
-ENCODINGS = [*POSITIONS, *(f"{name} in music" for name in MUSICAL)]
+MUSICAL = [name for name, config in POSITION_CONFIGS.items() if hasattr(config, "time")]
+ENCODINGS = [*POSITION_CONFIGS, *(f"{name} in music" for name in MUSICAL)]
 """Every encoding by token number, and also in musical time if it can count that."""
 
 
@@ -64,7 +62,7 @@ def stirred(model: Performer) -> Performer:
 def unlimited(position: str, length: int = 32768) -> Any:
     """Return the default configuration of one of ENCODINGS, with any maximum length raised to `length`."""
     name, _, time = position.partition(" in ")
-    config = POSITIONS[name][0](**({"time": time} if time else {}))
+    config = POSITION_CONFIGS[name](**({"time": time} if time else {}))
     return replace(config, max_length=length) if hasattr(config, "max_length") else config
 
 

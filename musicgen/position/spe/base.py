@@ -25,23 +25,11 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape
-from tokenization.records import check_fields
+from musicgen.parts import Shape, SpeConfig
+from musicgen.position.base import Position
 
 AHEAD = 32  # positions whose codes are formed together in generation
 AHEAD_UNSHARED = 8  # the same if each layer has a code of its own
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpeConfig:
-    """The options that both stochastic encodings have."""
-
-    realisations: int = 64  # R
-    gated: bool = True
-    shared: bool = True  # one code for all layers
-
-    def __post_init__(self) -> None:
-        check_fields(self, "realisations")
 
 
 Contraction = Callable[..., tuple[Tensor, Tensor]]

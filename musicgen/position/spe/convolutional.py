@@ -9,22 +9,19 @@ B batch, S slots, H heads, D head width, P taps, R realisations, T time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from musicgen.position.base import Shape
+from musicgen.parts import ConvSpeConfig, Shape
 from musicgen.position.spe.base import (
     Contraction,
-    SpeConfig,
     StochasticPosition,
     contract,
     working_dtype,
 )
-from tokenization.records import check_fields
 
 BLOCK = 64  # positions per seeded block of noise
 
@@ -110,17 +107,6 @@ def contract_both(
         q, k = q * gains, k * gains
     with torch.autocast(q.device.type, enabled=False):
         return contract(q, code[0]), contract(k, code[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvSpeConfig(SpeConfig):
-    """The paper's music models have 64 realisations, and 128 taps if gated, else 512."""
-
-    taps: int = 128  # P
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, "taps")
 
 
 class ConvSpe(StochasticPosition):

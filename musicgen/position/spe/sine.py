@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,15 +27,14 @@ from torch import Generator, Tensor, nn
 from torch.autograd import Function
 
 from musicgen.features import orthogonal_matrices
-from musicgen.position.base import MusicalFrequencies, Shape, as_float64, phases, waves
+from musicgen.parts import Shape, SineSpeConfig
+from musicgen.position.base import MusicalFrequencies, as_float64, phases, waves
 from musicgen.position.spe.base import (
     SpeCode,
-    SpeConfig,
     StochasticPosition,
     moved,
     working_dtype,
 )
-from tokenization.records import check_fields
 
 # The product at the core of sineSPE, with gradients: queries times waves times weights.
 #
@@ -130,19 +129,6 @@ def _frequency_gradient(d_modulated: Tensor, waves: Tensor, x: Tensor, places: T
 
 
 AHEAD = 8  # positions whose codes are formed together in generation; more would delay a token noticeably
-
-
-@dataclass(frozen=True, kw_only=True)
-class SineSpeConfig(SpeConfig):
-    """The paper's music models have 64 realisations, 5 sines (pop piano) or 8 (groove), and gates."""
-
-    sines: int = 5  # K
-    time: Literal["tokens", "music"] = "tokens"
-    orthogonal: bool = False  # draw orthogonal rows of noise
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, "sines")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from evaluation.benchmarks import positions
-from musicgen.position.base import Shape
+from musicgen.parts import Shape
 from tests.musicgen.toys import generator
 
 SHAPE = Shape(layers=2, heads=2, head_width=4, width=8, features=12)

@@ -9,7 +9,7 @@ import torch
 
 from evaluation.attention import sides_of
 from evaluation.study import positions as probes
-from musicgen.metre import Clock
+from musicgen.parts import Clock
 from tests.musicgen.toys import MUSICAL, VOCABULARY, toy_model
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "position_probes.npz")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from musicgen.attention import dequantise, quantise
 from musicgen.generation.batch import Batch, CompiledBatch, EagerBatch, batch_of
-from musicgen.metre import MetreConfig
+from musicgen.parts import MetreConfig
 from musicgen.performer import Performer, State
 from tests.musicgen.toys import ENCODINGS, generator, stirred, toy_model, toy_tokens, unlimited
 

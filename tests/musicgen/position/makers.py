@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musicgen.position import POSITIONS, Position, Shape
+from musicgen.parts import POSITION_CONFIGS, Shape
+from musicgen.position import POSITIONS, Position
 from tests.musicgen.toys import generator
 
 SHAPE = Shape(layers=3, heads=2, head_width=8, width=16, features=12, bar_ticks=24)
@@ -50,10 +51,9 @@ def label(case: Case) -> str:
 
 def build(name: str, seed: int = 0, shape: Shape = SHAPE, **choice: Any) -> Any:
     """Build an encoding whose initial parameters depend only on the seed."""
-    config, encoding = POSITIONS[name]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return encoding(config(**choice), shape)
+        return POSITIONS[name](POSITION_CONFIGS[name](**choice), shape)
 
 
 def inputs(length: int, batch=2, seed=0, dtype=torch.float64) -> dict[str, Tensor]:

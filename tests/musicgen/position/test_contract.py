@@ -61,6 +61,8 @@ def test_gradients_reach_every_parameter(position: Position):
     given = {name: value.requires_grad_() for name, value in makers.inputs(LENGTH).items()}
     code = makers.cover(position, position.begin(generator()), 0, LENGTH)
     total = torch.zeros((), dtype=torch.float64)
+    if position.decay is not None:
+        total = total + position.decay.sum()
     for layer in range(makers.SHAPE.layers):
         found = makers.run_hooks(position, code, given, layer=layer)
         total = total + sum(value.sin().sum() for value in found.values())

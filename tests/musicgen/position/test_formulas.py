@@ -1,7 +1,11 @@
 """Encodings, and their waves in musical time, against their formulas or their authors' numbers."""
 
 import math
+import os
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -11,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor
 
-import musicgen.position
-from musicgen.position import POSITIONS, Shape
+from musicgen.parts import Shape
+from musicgen.position import POSITIONS
 from musicgen.position.base import PERIODS, MusicalFrequencies, horizon_decays, waves
 from musicgen.position.flt import Flt
 from musicgen.position.permuteformer import PermutationPowers
@@ -30,7 +34,8 @@ from tests.musicgen.position.makers import (
 )
 from tests.musicgen.toys import generator, golden
 
-README = (Path(musicgen.position.__file__).parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "musicgen" / "position" / "README.md").read_text(encoding="utf-8")
 
 
 def shape_of(width: int, heads: int = 1, features: int = 1) -> Shape:
@@ -209,17 +214,41 @@ def test_impossible_options_are_refused(name: str, choice: dict[str, Any], messa
         build(name, **choice)
 
 
-def test_the_readme_lists_every_encoding_and_its_example_works(tmp_path: Path, monkeypatch):
+def test_the_readme_lists_every_encoding():
     rows = re.findall(r"^\| `(\w+)` \|.*\| `([\w/]+)\.py` \|$", README, re.MULTILINE)
     assert [name for name, _ in rows] == list(POSITIONS)
     for name, file in rows:
         module = import_module(f"musicgen.position.{file.replace('/', '.')}")
-        assert POSITIONS[name][1].__module__ == module.__name__
-    (tmp_path / "fade_of_readme.py").write_text(README.split("```python\n")[1].split("```")[0])
-    monkeypatch.syspath_prepend(tmp_path)
-    example = import_module("fade_of_readme")
-    decay = example.Fade(example.FadeConfig(half_life=2.0), shape_of(4, heads=3)).decay
-    torch.testing.assert_close(decay, torch.full((3,), 0.5**0.5))
+        assert POSITIONS[name].__module__ == module.__name__
+
+
+def test_the_example_of_the_readme_passes_the_tests_of_all_encodings(tmp_path: Path):
+    for folder in ("musicgen", "tokenization", "tests/musicgen", "tests/golden"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("pretrained")
+        )
+    for file in ("pyproject.toml", "tests/__init__.py", "tests/conftest.py"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    config, module = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "musicgen/position/fade.py").write_text(module)
+    line = '    "flt": '
+    for file, before, given, name in (
+        ("musicgen/parts.py", "POSITION_CONFIGS: dict", config, "FadeConfig"),
+        ("musicgen/position/__init__.py", "POSITIONS: dict", "from musicgen.position.fade import Fade", "Fade"),
+    ):  # fmt: skip
+        text = (tmp_path / file).read_text()
+        text = text.replace(before, f"{given}\n\n{before}").replace(
+            line, f'    "fade": {name},\n{line}'
+        )
+        (tmp_path / file).write_text(text)
+    places = ("position/test_contract.py", "test_config.py", "test_performer.py")
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-k", "fade", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *(f"tests/musicgen/{place}" for place in places)], cwd=tmp_path, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^[12]\d passed", done.stdout, re.MULTILINE), done.stdout
 
 
 BAR = 48

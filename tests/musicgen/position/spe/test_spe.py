@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.position import Shape
+from musicgen.parts import Shape
 from musicgen.position.spe import sine
 from musicgen.position.spe.base import SpeCode
 from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, filtered
