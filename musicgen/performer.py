@@ -11,7 +11,7 @@ It differs from a standard decoder as follows:
 - Stochastic positional encoding (SPE; Liutkus et al. 2021) draws noise, the `code` of a sequence: `begin` draws it from
   an explicit generator, once per batch in training, once per piece in generation.
 - Each position can be given the current goal (`Goals`) and a guess of the next token copied from earlier in the piece
-  (recall.py).
+  (recall.py, guesses.py).
 - The module is stateless: `State` is passed in and returned.
 
 B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
@@ -33,9 +33,10 @@ from musicgen.attention import Linear, Sums, attend, linear
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
+from musicgen.guesses import Recall, recall_rows
 from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
 from musicgen.position import POSITIONS, Position
-from musicgen.recall import Recall, Recollection, recall_rows
+from musicgen.recall import Recollection
 
 # Exact causal softmax attention at quadratic cost, the baseline for linear attention (Vaswani et al. 2017, equation 1).
 

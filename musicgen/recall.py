@@ -8,9 +8,9 @@ with each token two guesses of the next one, each with a level that says how it 
 - *matched*: the token that followed the latest earlier occurrence of the last tokens, if MIN_MATCH or more agree.
 
 This is prediction by partial matching (Cleary and Witten 1984); neural caches mix such guesses into the output (Grave
-et al. 2017). Here the network learns when to trust a guess.
+et al. 2017). Here the network learns when to trust a guess (guesses.py).
 
-B batch, T time, V vocabulary, C model width.
+B batch, T time, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
 from musicgen.loops import compiled
 from musicgen.parts import (
@@ -36,7 +33,6 @@ from musicgen.parts import (
     RESTART,
     RETURN,
     VALUES,
-    RecallConfig,
 )
 
 MIN_MATCH = 4  # tokens
@@ -183,6 +179,21 @@ class Recollection:
         had = len(self._bars)
         self._bars = _with_capacity(self._bars, bars)
         self._bars[had:, REQUESTED_SOURCE:] = -1
+
+
+def recall_rows(
+    recalls: Sequence[Recollection], tokens: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Append tokens, (B, T), to the recall of each row; return the guesses, (B, T, 4), and the strengths, (B,).
+
+    The strengths are None if all of them are 1.
+    """
+    rows = zip(recalls, np.asarray(tokens), strict=True)
+    guesses = np.stack([recall.take(row) for recall, row in rows])
+    strengths = [recall.strength for recall in recalls]
+    if all(strength == 1 for strength in strengths):
+        return guesses, None
+    return guesses, np.array(strengths, np.float32)
 
 
 def _with_capacity(array: np.ndarray, rows: int) -> np.ndarray:
@@ -392,76 +403,3 @@ def _write_guesses(guesses: Any, state: Any, ids: Any, bars: Any) -> None:
         level = 1 + (length > 5) + (length > 7) + (length > 11) + (length > 15)
         guesses[MATCHED] = ids[state[MATCH]] + 1
         guesses[MATCHED_LEVEL] = level + (length > 23) + (length > 39)
-
-
-class Recall(nn.Module):
-    """Turns guesses into vectors that are added to the embeddings of tokens; before training they are zeros."""
-
-    def __init__(self, config: RecallConfig, vocabulary: int, width: int) -> None:
-        super().__init__()
-        self._kinds, self._families = config.kinds(vocabulary), len(config.plan)
-        self._bar, self._restart, self._drums = config.bar, config.restart, config.drums
-        self.planned, self.matched = (nn.Embedding(vocabulary, width) for _ in range(2))
-        levels = PLANNED_LEVELS + MATCHED_LEVELS
-        self.trust = nn.Embedding(levels, width)  # scales the vector of a guess, per level
-        self.level = nn.Embedding(levels, width)
-        with torch.no_grad():
-            for part in (self.planned, self.matched, self.level):
-                part.weight.zero_()
-            self.trust.weight.fill_(1)
-
-    def begin(
-        self,
-        *,
-        elsewhere: Sequence[int] = (),
-        unlike: Sequence[int] = (),
-        sources: Mapping[int, int] | None = None,
-        strength: float = 1.0,
-    ) -> Recollection:
-        """Return the recall of a sequence before its first token; `Order` explains the arguments."""
-        recall = Recollection(self._kinds, self._families, strength=strength, drums=self._drums)
-        if len(unlike):
-            other = Recollection(self._kinds, self._families)
-            other.take(np.array([*unlike, self._bar]))
-            recall.avoid(other)
-        if len(elsewhere):
-            recall.take(np.array([*elsewhere, self._restart]))
-        recall.set_sources(sources or {})
-        return recall
-
-    def recalled(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the guesses after each token of whole sequences: (B, T) → (B, T, 4)."""
-        return np.stack([self.begin().take(np.maximum(row, 0)) for row in tokens])
-
-    def forward(self, recalled: Tensor, strength: Tensor | None = None) -> Tensor:
-        """Return the vectors of guesses, scaled by the strength of each row, (B,): (B, …, 4) → (B, …, C)."""
-        planned, level, matched, matched_level = recalled.long().unbind(-1)
-        levels = PLANNED_LEVELS + MATCHED_LEVELS
-        # A product with one-hot rows: on a GPU, the gradient of indexing 21 vectors would be serialised.
-        of_planned = F.one_hot(level, levels).to(self.level.weight.dtype)
-        of_matched = F.one_hot(matched_level + PLANNED_LEVELS, levels).to(self.level.weight.dtype)
-        x = _rows(self.planned, planned) * (of_planned @ self.trust.weight)
-        x = x + _rows(self.matched, matched) * (of_matched @ self.trust.weight)
-        x = x + (of_planned + of_matched) @ self.level.weight
-        return x if strength is None else x * strength.view(-1, *[1] * (x.ndim - 1))
-
-
-def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Append tokens, (B, T), to the recall of each row; return the guesses, (B, T, 4), and the strengths, (B,).
-
-    The strengths are None if all of them are 1.
-    """
-    rows = zip(recalls, tokens.cpu().numpy(), strict=True)
-    guesses = np.stack([recall.take(row) for recall, row in rows])
-    found = torch.from_numpy(guesses).to(tokens.device)
-    strengths = [recall.strength for recall in recalls]
-    if all(strength == 1 for strength in strengths):
-        return found, None
-    return found, torch.tensor(strengths, device=tokens.device)
-
-
-def _rows(embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-    """Return the vectors of tokens counted from 1, and zeros for 0."""
-    weight = embedding.weight
-    padded = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
-    return F.embedding(tokens, padded, padding_idx=0)

@@ -20,7 +20,8 @@ FLOORS = {
 }
 # The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
-    "common", "loops", "parts", "config", "recall", "attention", "features", "position", "metre", "performer",
+    "common", "loops", "parts", "config", "recall", "attention", "features", "position", "metre", "guesses",
+    "performer",
     "generation", "checkpoint", "pieces", "continuation", "playable",
 )  # fmt: skip
 # Modules of the lowest layer that are not about music, for all to use.

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from musicgen import recall
+from musicgen.guesses import Recall
+from musicgen.parts import RecallConfig
 from tests.musicgen.toys import RECALL as TOY_RECALL
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 from tokenization.ensemble.language import Ensemble
@@ -15,8 +17,8 @@ from tokenization.records import from_plain
 
 LANGUAGE = Ensemble()
 SIZE = len(LANGUAGE.vocabulary)
-CONFIG = from_plain(recall.RecallConfig, LANGUAGE.recalled(), "recalled")
-RECALL = recall.Recall(CONFIG, SIZE, 8)
+CONFIG = from_plain(RecallConfig, LANGUAGE.recalled(), "recalled")
+RECALL = Recall(CONFIG, SIZE, 8)
 
 
 def ids(text: str) -> np.ndarray:
@@ -160,7 +162,7 @@ def test_a_model_computes_its_guesses_unless_they_are_given() -> None:
 
 
 def test_recall_adds_zeros_before_training() -> None:
-    fresh = recall.Recall(CONFIG, SIZE, 8)
+    fresh = Recall(CONFIG, SIZE, 8)
     found = torch.from_numpy(fresh.recalled(random_music(0)[None]))
     assert found.any()
     assert not fresh(found).any()
