@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from musicgen.checkpoint import folder_of, read_card, shipped
 from musicgen.continuation import Continuation, Player, Take, accompaniment, infilling
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
 from tokenization.language import LANGUAGES, Language, language, language_from_spec
-from tokenization.records import json_of, suggestion
+from tokenization.records import json_of
 from tokenization.score import Score
 
 if TYPE_CHECKING:
@@ -161,29 +161,6 @@ UNTRAINED = "untrained"
 DEFAULT = "ensemble"
 
 
-def shipped() -> dict[str, Path]:
-    """Return the models in the package: name → folder."""
-    root = Path(str(files("musicgen") / "pretrained"))
-    found = sorted(p for p in root.glob("*") if (p / "config.json").is_file())
-    return {path.name: path for path in found}
-
-
-def folder_of(name: str) -> Path:
-    """Return the folder of a model by name or path."""
-    by_name = shipped()
-    if name in by_name:
-        return by_name[name]
-    path = Path(name)
-    if (path / "config.json").is_file():
-        return path
-    if (path / "model" / "config.json").is_file():  # the folder of a training run
-        return path / "model"
-    raise FileNotFoundError(
-        f"there is no model {name!r}: it is neither a model of the package nor a folder with a config.json"
-        f"{suggestion(name, by_name)}"
-    )
-
-
 def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:
     """Return a model with its weights.
 
@@ -200,8 +177,6 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     name = str(name)
     if name.split(":")[0] == UNTRAINED:
         return _untrained(name, device)
-    from musicgen.checkpoint import read_card
-
     folder = folder_of(name)
     config, card = read_card(folder)
     model_language = language_from_spec(card.language)
@@ -286,9 +261,9 @@ def encoding_of(config: ModelConfig) -> str:
 
 def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
     """Read the weights, and check their hash: a file must not name a model that has been saved again since."""
-    from musicgen.checkpoint import load as load_checkpoint
+    from musicgen.weights import load as load_weights
 
-    performer, card = load_checkpoint(folder, device_of(device))
+    performer, card = load_weights(folder, device_of(device))
     if card.sha256 != sha256:
         raise ValueError("this model was saved again after it was found; load it again")
     return performer

@@ -20,9 +20,8 @@ FLOORS = {
 }
 # The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
-    "common", "loops", "parts", "config", "recall", "attention", "features", "position", "metre", "guesses",
-    "performer",
-    "generation", "checkpoint", "pieces", "continuation", "playable",
+    "common", "loops", "parts", "config", "recall", "checkpoint", "attention", "features", "position", "metre",
+    "guesses", "performer", "weights", "generation", "pieces", "continuation", "playable",
 )  # fmt: skip
 # Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {"tokenization.grammar", "tokenization.records", "tokenization.whole_file"}

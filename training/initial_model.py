@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musicgen.checkpoint import load, read_card
+from musicgen.checkpoint import folder_of, read_card
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
-from musicgen.playable import folder_of
+from musicgen.weights import load
 from tokenization.language import language_from_spec, with_token_roles
 from training.config import RunConfig
 from training.run_folder import CHANGEABLE, newest

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from musicgen import checkpoint
+from musicgen import checkpoint, weights
 from musicgen.common.learning import generator_of, seed_of
 from musicgen.common.processes import full_disk_named
 from musicgen.performer import Performer, redraw_features
@@ -283,7 +283,7 @@ class Run:
         if state.best_loss is None or result.inside < state.best_loss or in_tail:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
             if self.devices.is_first and (in_tail or not is_of_tail(self.folder / MODEL)):
-                checkpoint.save(self.folder / MODEL, self.model, self.card(of_tail=in_tail))
+                weights.save(self.folder / MODEL, self.model, self.card(of_tail=in_tail))
         else:
             state.stale += 1
         self.model.train()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from musicgen import checkpoint
+from musicgen import weights
 from musicgen.checkpoint import Card
 from musicgen.common.learning import generator_of
 from musicgen.common.processes import machine
@@ -70,11 +70,11 @@ def publish(run: Path, destination: Path, dtype: str) -> str:
     if found is None:
         raise ValueError(f"{run} has no checkpoint; train it first")
     check_data(found, batches)
-    model, card = checkpoint.load(run / MODEL)
+    model, card = weights.load(run / MODEL)
     validation = Validation(config, batches, model)
-    checkpoint.save(destination, model, card, dtype)
+    weights.save(destination, model, card, dtype)
     measured, exact = (
-        _measured(checkpoint.load(folder)[0], validation, config.seed)
+        _measured(weights.load(folder)[0], validation, config.seed)
         for folder in (destination, run / MODEL)
     )
     state = run_folder.read_state(found)
@@ -87,7 +87,7 @@ def publish(run: Path, destination: Path, dtype: str) -> str:
         "machine": machine(),
     }
     card = replace(card, name=destination.name, training={**card.training, **facts})
-    card = checkpoint.save(destination, model, card, dtype)
+    card = weights.save(destination, model, card, dtype)
     _copy_attachments(run, [one.folder for one in batches.shards.sets], destination)
     text = model_readme(model.config, card, measured, exact)
     write_text(destination / "README.md", text)
@@ -116,7 +116,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Publish the best model of a run.")
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("destination", type=Path, metavar="DEST")
-    parser.add_argument("--weights", choices=checkpoint.DTYPES, default="int8", help="their type")
+    parser.add_argument("--weights", choices=weights.DTYPES, default="int8", help="their type")
     arguments = parser.parse_args()
     try:
         print(publish(arguments.run, arguments.destination, arguments.weights))

@@ -27,8 +27,9 @@ from typing import Any
 
 import torch
 
-from musicgen import checkpoint
+from musicgen.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.common.processes import machine, processors
+from musicgen.weights import load, save
 from tokenization.records import from_plain, json_of
 from tokenization.whole_file import write_json, write_text, write_whole
 from training import run_folder
@@ -64,12 +65,12 @@ def write_run(
     packed = io.BytesIO()
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary)
-        model, card = checkpoint.load(newest)
+        model, card = load(newest)
         state.began = state.step
         short = run_folder.save(copy, model, card, {}, state)
-        checkpoint.save(short, model, card, weights)
-        if (run / MODEL / checkpoint.CONFIG).is_file():
-            checkpoint.save(copy / MODEL, *checkpoint.load(run / MODEL), "bfloat16")
+        save(short, model, card, weights)
+        if (run / MODEL / MODEL_CONFIG).is_file():
+            save(copy / MODEL, *load(run / MODEL), "bfloat16")
         for table in (f"{name}.csv" for name in TABLES):
             if (run / table).is_file():
                 shutil.copyfile(run / table, copy / table)
@@ -165,7 +166,7 @@ def unpack(folder: Path, run: Path) -> dict[str, Any]:
             )
         for model in (held, found / MODEL):
             if model.exists():
-                checkpoint.load(model)  # raises ValueError if it is damaged
+                load(model)  # raises ValueError if it is damaged
         shutil.copytree(found, run, dirs_exist_ok=True)
     run_folder.write_config(replace(config, run=str(run)))
     return content

@@ -21,11 +21,11 @@ import safetensors.torch
 import torch
 from torch.optim import Optimizer
 
-from musicgen import checkpoint
+from musicgen import checkpoint, weights
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
+from musicgen.checkpoint import shipped
 from musicgen.common.processes import full_disk_named, lock_folder
 from musicgen.performer import Performer
-from musicgen.playable import shipped
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
 from training.config import CONFIG, RunConfig
@@ -86,7 +86,7 @@ def save(
     shutil.rmtree(fresh, ignore_errors=True)
     try:
         fresh.mkdir(parents=True)
-        checkpoint.save(fresh, model, card)
+        weights.save(fresh, model, card)
         stored = safetensors.torch.save(averages)
         (fresh / OPTIMISER).write_bytes(stored)
         state.checksums = {OPTIMISER: hashlib.sha256(stored).hexdigest()}
@@ -132,7 +132,7 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     """Load a checkpoint, possibly without optimiser averages, into model and optimiser; return the run's state."""
     path = folder / OPTIMISER
     state = read_state(folder)
-    stored, _ = checkpoint.load(folder)
+    stored, _ = weights.load(folder)
     if not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(f"{path} is not a file")
     data = path.read_bytes()

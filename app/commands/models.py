@@ -26,7 +26,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print one paragraph per model."""
-    from musicgen.playable import UNTRAINED, described, folder_of, models
+    from musicgen.checkpoint import folder_of
+    from musicgen.playable import UNTRAINED, described, models
 
     if untrained := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.checkpoint import load, save
+from musicgen.weights import load, save
 from tokenization.whole_file import write_whole
 
 GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--audio", "-o"]

@@ -34,7 +34,7 @@ def small_only(config, seed):
 
 
 def test_sizes_are_checked_before_memory_is_allocated(model: Path, refused, monkeypatch):
-    monkeypatch.setattr("musicgen.checkpoint.Performer", small_only)
+    monkeypatch.setattr("musicgen.weights.Performer", small_only)
     whole = (model / "config.json").read_text()
     spe, learned, favor = ({"name": name} for name in ("sine_spe", "learned", "favor"))
     for sizes in (

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
-from musicgen.checkpoint import Card, save
+from musicgen.checkpoint import Card
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import Playable
+from musicgen.weights import save
 from tests.musicgen.toys import toy_config
 from tokenization.language import Language, language
 

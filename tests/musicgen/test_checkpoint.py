@@ -7,14 +7,25 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from musicgen.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
+from musicgen.checkpoint import (
+    CONFIG,
+    NEW_WEIGHTS,
+    SCALE,
+    WEIGHTS,
+    Card,
+    read,
+    read_card,
+    tensors_of,
+)
 from musicgen.parts import POSITION_CONFIGS, MetreConfig
 from musicgen.performer import parameter_count, redraw_features
+from musicgen.weights import load, save
 from tests.musicgen.toys import generator, toy_model, toy_tokens, whole_of
 
 CARD = Card(name="toy", language={"language": "remi"}, trained_length=8, training={"data": "none"})
@@ -66,6 +77,34 @@ def test_smaller_weights_are_close(tmp_path, dtype, fraction, error, parts):
     assert save(tmp_path / "same", model, CARD, dtype).sha256 == small.sha256
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("position", ["sine_spe", "permuteformer"])
+def test_arrays_have_the_values_that_torch_reads(tmp_path: Path, dtype: str, position: str):
+    model = toy_model(position=position)
+    save(tmp_path, model, CARD, dtype)
+    config, card, found = read(tmp_path)
+    assert (config, card) == read_card(tmp_path)
+    wanted = load_file(tmp_path / WEIGHTS)
+    assert found.keys() == wanted.keys()
+    assert {name for name, array in found.items() if array.dtype == np.int8} == {
+        name.removesuffix(SCALE) for name in found if name.endswith(SCALE)
+    }
+    for name, tensor in wanted.items():
+        exact = tensor.float() if tensor.is_floating_point() else tensor
+        np.testing.assert_array_equal(found[name], exact.numpy(), strict=True)
+
+
+def test_short_floats_are_widened_exactly(tmp_path: Path):
+    every = torch.arange(1 << 16).to(torch.uint16)
+    for dtype in (torch.float16, torch.bfloat16):
+        save_file(
+            {"all": every.view(dtype), "one": torch.ones((), dtype=dtype)}, tmp_path / WEIGHTS
+        )
+        found = tensors_of(tmp_path / WEIGHTS)
+        np.testing.assert_array_equal(found["all"], every.view(dtype).float().numpy(), strict=True)
+        assert found["one"].shape == ()
+
+
 def fail_at(patch: pytest.MonkeyPatch, cut: int) -> None:
     """Make the disk operation with this number fail, counted from 0."""
     operations = iter(range(100))
@@ -93,9 +132,7 @@ def test_an_interrupted_save_leaves_one_complete_model(tmp_path, monkeypatch, cu
     left = logits(models[0] if cut < 4 else models[1])
     assert torch.equal(logits(load(tmp_path)[0]), left)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "musicgen.checkpoint.write_whole", lambda *_: fail_at(patch, 0) or os.fsync(0)
-        )
+        patch.setattr("musicgen.weights.write_whole", lambda *_: fail_at(patch, 0) or os.fsync(0))
         with pytest.raises(OSError, match="disk is full"):
             save(tmp_path, models[2], CARD)
     assert torch.equal(logits(load(tmp_path)[0]), left)
@@ -144,6 +181,10 @@ CUBE = {
     "head__weight": torch.zeros(1 << 20, 1, 1, dtype=torch.int8),
     "head__weight__scale": torch.ones(1 << 20),
 }
+OVERFLOWING = {
+    "head__weight": torch.full((11, 16), 127, dtype=torch.int8),
+    "head__weight__scale": torch.full((11,), 1e38),
+}
 THIN = {
     "embedding__weight": torch.zeros(11, 1 << 12),
     "blocks__0__feedforward__inner__weight": torch.zeros(24, 1 << 12),
@@ -172,6 +213,11 @@ LONG_HEADER = (1 << 23).to_bytes(8, "little") + b" " * (1 << 23)
         (with_tensors(norm__weight__scale=torch.ones(16)), r"superfluous .* 'norm.weight.scale'"),
         (with_tensors(**CUBE), r"has 'head.weight' in shape \(1048576, 1, 1\), but config"),
         (with_tensors(embedding__weight=torch.full((11, 16), torch.inf)), r"are not finite"),
+        (with_tensors(**OVERFLOWING), r"values in 'head.weight' that are not finite"),
+        (
+            with_tensors(norm__bias=torch.zeros(16).double()),
+            r"'norm.bias' in the type F64; weights of",
+        ),
         (with_tensors(**{"\x1b[2J": torch.zeros(1)}), r"has a superfluous tensor '\\x1b\[2J'"),
     ],
 )
@@ -205,6 +251,6 @@ def test_sizes_that_no_tensor_shows_are_bounded_too(tmp_path, monkeypatch, model
     save(tmp_path, toy_model(**model), CARD)
     content = json.loads((tmp_path / CONFIG).read_bytes())
     stated("model", **{part: {**content["model"][part], **change}})(tmp_path)
-    monkeypatch.setattr("musicgen.checkpoint.Performer", None)  # which would allocate the memory
+    monkeypatch.setattr("musicgen.weights.Performer", None)  # which would allocate the memory
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
         load(tmp_path)

@@ -14,13 +14,14 @@ import pytest
 import torch
 
 import musicgen
-from musicgen.checkpoint import Card, save
+from musicgen.checkpoint import Card
 from musicgen.config import ModelConfig
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.performer import Performer
 from musicgen.pieces import read_piece
 from musicgen.playable import load
+from musicgen.weights import save
 from tokenization.midi.reading import read_midi
 from tokenization.score import Meters, Notes, Score, Tempos, Track
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen.checkpoint import load
+from musicgen.weights import load
 from tests.training.makers import RecordingListener, fitted, toy_config, toy_run
 from training.config import RunConfig
 from training.initial_model import first_model, model_config

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen import checkpoint
+from musicgen import weights
 from musicgen.common.learning import seed_of
 from tests.training.makers import (
     RecordingListener,
@@ -36,7 +36,7 @@ def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):
     assert validations["step"].tolist() == [5, 10, 15, 20]
     inside = validations["inside"]
     assert run.state.best_loss == pytest.approx(min(inside))
-    best, card = checkpoint.load(run.folder / "model")
+    best, card = weights.load(run.folder / "model")
     assert card.training["steps"] == run.state.best_step
     assert (card.trained_length, card.language["language"]) == (32, "remi")
     assert best.config == run.model.config
@@ -96,7 +96,7 @@ def test_non_finite_loss_ends_the_run_and_keeps_the_last_state(pianos, tmp_path:
     assert again.resume()
     assert again.state.step == 5
     assert torch.isfinite(again.model.embedding.weight).all()
-    assert checkpoint.load(run.folder / "model")[1].training["steps"] == 5
+    assert weights.load(run.folder / "model")[1].training["steps"] == 5
     assert again.fit(RecordingListener()) == FINISHED
 
 

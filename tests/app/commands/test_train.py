@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.cli import main
-from musicgen import checkpoint
+from musicgen import checkpoint, weights
 from tests.training.makers import outcome, toy_file
 from training import optimiser, run_folder
 from training.comparison import read_table
@@ -46,7 +46,7 @@ def test_a_run_writes_its_folder(toy: Path, command):
     result = json.loads(out)
     run = toy.parent / "run"
     assert (result["run"], result["step"], result["ending"]) == (str(run), 4, "finished")
-    _, card = checkpoint.load(result["model"])
+    _, card = weights.load(result["model"])
     assert card.training["validation_loss"] == result["validation_loss"]
     assert {path.name for path in run.iterdir()} == {
         *("config.yaml", "train.csv", "validation.csv", "positions.csv", "curves.png"),
@@ -153,7 +153,7 @@ def test_two_processes_learn_the_same_as_one(toy, command):
         one, other = (read_table(toy.parent / run / f"{name}.csv") for run in ("run", "two"))
         for column in {"loss", "gradient_norm", "inside", "beyond"} & {*one}:
             assert other[column].tolist() == pytest.approx(one[column].tolist(), rel=bound)
-    one, other = (checkpoint.load(toy.parent / run / "model")[0] for run in ("run", "two"))
+    one, other = (weights.load(toy.parent / run / "model")[0] for run in ("run", "two"))
     for key, value in one.state_dict().items():
         assert other.state_dict()[key].numpy() == pytest.approx(
             value.numpy(), rel=10 * bound, abs=bound / 100

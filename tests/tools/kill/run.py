@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli import main as musicgen
-from musicgen import checkpoint
+from musicgen import weights
 from tests.tools.options import options
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import outcome, prepared_set, toy_config, toy_file, toy_run
@@ -59,7 +59,7 @@ def check_run(place: Path, _: dict[str, Any]) -> int:
         found.append(run_folder.restore(saved, fresh.model, fresh.optimiser).step)
         assert found[-1] == int(saved.name)
     if (run / "model" / "config.json").exists():
-        checkpoint.load(run / "model")
+        weights.load(run / "model")
     for name in TABLES:
         if (run / f"{name}.csv").exists():
             read_table(run / f"{name}.csv")

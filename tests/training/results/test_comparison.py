@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen import checkpoint
+from musicgen import weights
 from tests.training.makers import on_disk
 from training.comparison import draw_runs, ranked, run_results, write_comparison
 from training.run_folder import newest, read_state
@@ -12,7 +12,7 @@ def test_results_of_a_run_are_those_of_its_last_step(trained: Path, tmp_path: Pa
     row, state = run_results(trained), read_state(newest(trained))
     assert row["steps"] == 20
     assert (row["inside"], row["beyond"]) == (state.validation_loss, state.validation_beyond)
-    model, _ = checkpoint.load(trained / "model")
+    model, _ = weights.load(trained / "model")
     assert row["parameters"] == sum(p.numel() for p in model.parameters())
     assert row["tokens_per_second"] > 0
     picture = draw_runs({"run": [trained] * 2}, tmp_path / "runs.png", 32, by_time=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen import checkpoint
+from musicgen import checkpoint, weights
 from tests.training.makers import fitted, prepared_set, toy_config
 from training.config import read
 from training.publish import _copy_attachments, publish
@@ -26,7 +26,7 @@ def test_run_is_published_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
     target = tmp_path / "toy-model"
     text = publish(run, target, "int8")
     assert (target / "README.md").read_text(encoding="utf-8") == text
-    _, card = checkpoint.load(target)
+    _, card = weights.load(target)
     assert (card.name, card.dtype) == ("toy-model", "int8")
     measured = card.training["validation_loss"]
     assert measured != best["validation_loss"]
