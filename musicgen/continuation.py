@@ -20,7 +20,7 @@ from tokenization.analysis.chords import first_known_tick, with_guesses_before
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
-from tokenization.grammar import Grammar
+from tokenization.grammar import Excluding, Grammar
 from tokenization.language import Goal, Language
 from tokenization.records import whole_number
 from tokenization.score import Score, excerpt
@@ -241,31 +241,6 @@ class Continuation(MusicGeneration):
             **({"chords": request.chords} if over_chords else {}),
         }
         return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
-
-
-class Excluding(Grammar):
-    """A grammar with some tokens forbidden, such as the end token where the length is given."""
-
-    def __init__(self, grammar: Grammar, tokens: Sequence[int]) -> None:
-        self._grammar, self._tokens = grammar, tuple(tokens)
-
-    @property
-    def bars(self) -> np.ndarray:
-        return self._grammar.bars
-
-    def allowed(self) -> np.ndarray:
-        mask = self._grammar.allowed().copy()
-        mask[:, list(self._tokens)] = False
-        return mask
-
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        return self._grammar.instead(tokens)
-
-    def advance(self, tokens: np.ndarray) -> None:
-        self._grammar.advance(tokens)
-
-    def take(self, ids: np.ndarray) -> None:
-        self._grammar.take(ids)
 
 
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens

@@ -64,6 +64,31 @@ class Grammar(ABC):
         return together
 
 
+class Excluding(Grammar):
+    """A grammar with some tokens forbidden, such as the end token where the length is given."""
+
+    def __init__(self, grammar: Grammar, tokens: Sequence[int]) -> None:
+        self._grammar, self._tokens = grammar, tuple(tokens)
+
+    @property
+    def bars(self) -> np.ndarray:
+        return self._grammar.bars
+
+    def allowed(self) -> np.ndarray:
+        mask = self._grammar.allowed().copy()
+        mask[:, list(self._tokens)] = False
+        return mask
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        return self._grammar.instead(tokens)
+
+    def advance(self, tokens: np.ndarray) -> None:
+        self._grammar.advance(tokens)
+
+    def take(self, ids: np.ndarray) -> None:
+        self._grammar.take(ids)
+
+
 def _shared(value: object) -> object:
     if isinstance(value, np.ndarray):
         return value.shape[1:], value.dtype
