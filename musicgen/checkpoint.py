@@ -1,7 +1,7 @@
 """Model folders: config.json (configuration and card), model.safetensors (weights) and README.md (human-readable).
 
-Nothing is pickled. Here folders are found and read without torch; weights.py makes a network of them, and saves it. A
-save is interrupted between two renames at worst: then the weights have their other name (`weights_path`).
+Nothing is pickled. Folders are found and read here, without torch; weights.py saves networks and loads them. If a save
+is interrupted before its last step, the weights still have the name NEW_WEIGHTS.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def _hash(path: Path) -> str:
 def checked_tensors(path: Path, config: ModelConfig) -> dict[str, np.ndarray]:
     """Read the tensors of a file; raise ValueError if they do not fit the configuration, or are not finite.
 
-    A matrix in int8 is followed by the scales of its rows, under its name and SCALE. That there are no other tensors is
-    not checked.
+    The scales of the rows of an int8 matrix have its name and SCALE. Only the sizes that determine a model's memory are
+    checked here; weights.py checks all names and shapes.
     """
     tensors = tensors_of(path)
     _check_sizes(config, tensors, path)

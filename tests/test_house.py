@@ -2,13 +2,23 @@
 
 import ast
 import re
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tests.tools.house import ROOT, circles, imported, module_arrows, room_arrows, sources
+from tests.tools.house import (
+    ROOT,
+    circles,
+    imported,
+    imported_at_once,
+    module_arrows,
+    module_of,
+    room_arrows,
+    sources,
+)
 
 # The packages, ours and torch, that each package may import.
 FLOORS = {
@@ -23,6 +33,12 @@ MUSICGEN_FLOORS = (
     "common", "loops", "parts", "config", "recall", "checkpoint", "attention", "features", "position", "metre",
     "guesses", "performer", "weights", "generation", "pieces", "continuation", "playable",
 )  # fmt: skip
+# The modules of `musicgen` that learn, with torch. The others play, without it.
+LEARN = {
+    "musicgen.performer", "musicgen.attention", "musicgen.features", "musicgen.metre", "musicgen.position",
+    "musicgen.guesses", "musicgen.weights", "musicgen.common.learning",
+}  # fmt: skip
+LOAD_TORCH = {"musicgen.generation.batch", "musicgen.generation.engine"}  # imported when they run
 # Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {"tokenization.grammar", "tokenization.records", "tokenization.whole_file"}
 MOST_LINES = 500  # of a file
@@ -56,6 +72,30 @@ def test_imports_go_down_inside_musicgen():
     knows_music = {*MUSICGEN_FLOORS[MUSICGEN_FLOORS.index("pieces") :]}
     assert {_floor(name).rpartition(".")[2] for name in knowing} <= knows_music
     assert not any(module_arrows()[name] for name in WITHOUT_MUSIC)
+
+
+def test_what_plays_does_not_import_what_learns():
+    """Functions may import it when they run."""
+    found = {
+        (own, other)
+        for path in SOURCES
+        if (own := module_of(path)).split(".")[0] in {"tokenization", "musicgen", "app"}
+        if own not in LOAD_TORCH and not _within(own, LEARN)
+        for other in imported_at_once(path)
+        if _within(other, LEARN | LOAD_TORCH | {"torch"})
+    }
+    assert not found
+
+
+def test_what_plays_is_imported_without_torch():
+    modules = "musicgen.config, musicgen.checkpoint, musicgen.playable, musicgen.continuation, musicgen.recall"
+    program = f"import sys, {modules}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def _within(name: str, modules: set[str]) -> bool:
+    """Return whether a name is one of these modules, or in one."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 def _named(path: Path) -> str:

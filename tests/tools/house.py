@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
@@ -43,8 +43,28 @@ def module_of(path: Path) -> str:
 @cache
 def imported(path: Path) -> set[str]:
     """Return the full names that a file imports anywhere; for `from a import b`, both a and a.b."""
+    return _names(ast.walk(ast.parse(path.read_text(encoding="utf-8"))), path)
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """Return the full names that a file imports when it is itself imported: not in functions, nor for types only."""
+    return _names(_run_at_import(ast.parse(path.read_text(encoding="utf-8"))), path)
+
+
+def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from _run_at_import(child)
+
+
+def _names(nodes: Iterable[ast.AST], path: Path) -> set[str]:
+    """Return the full names in the import statements among the nodes of a file."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
