@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from musicgen.weights import load
 from tests.training.makers import toy_file
 from training import optimiser, round, run_folder
 from training.config import read
@@ -75,7 +76,7 @@ def test_round_is_unpacked_and_continued(packed: Path, weights: str, capsys):
     home = packed.with_name("home")
     assert main(["unpack", str(out), str(home)]) == 0
     held = run_folder.newest(home)
-    card = weights.load(home / "model")[1].training
+    card = load(home / "model")[1].training
     assert (card[TAIL_FROM], int(held.name), card["steps"]) == (8, 8, 10)
     state = run_folder.read_state(held)
     assert (state.began, state.batches) == (state.step, state.step)
