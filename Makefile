@@ -10,7 +10,7 @@ WORK ?= build/models
 # The tests start hundreds of processes; let them share compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model \
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model kernel \
   install fast-transformers vendor clean
 
 help: ## list the targets
@@ -91,6 +91,15 @@ data/%/meta.json: | $(INSTALLED)
 model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from raw data (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=…)
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
+
+# The kernel, built again to the same bytes by clang, which comes with ziglang (musicgen/kernel/kernel.c).
+KERNEL = musicgen/kernel/kernel
+WASM = -target wasm32-freestanding -mcpu=generic+simd128+bulk_memory -std=c23 -O3 -ffp-contract=off -fno-sanitize=all \
+  -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -nostdlib -Wall -Wextra -Werror -Wno-sign-compare \
+  -Wl,--no-entry -Wl,--strip-all -Wl,--export=__heap_base -Wl,-z,stack-size=1048576
+
+kernel: $(INSTALLED) ## compile the kernel to WebAssembly (OUT=musicgen/kernel/kernel.wasm)
+	$(BIN)/python -m ziglang cc $(WASM) -o $(or $(OUT),$(KERNEL).wasm) $(KERNEL).c
 
 # Third-party scripts of the page, one file per package, with their licences.
 VENDOR := app/assets/vendor

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from musicgen.config import ModelConfig
-from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS
+from musicgen.parts import MATCHED_LEVELS, PLANNED_LEVELS
 from tokenization.records import from_plain, json_of, suggestion
 
 FORMAT = 1

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from musicgen.generation.batch import Network
+from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
@@ -36,18 +38,29 @@ class Player:
     name: str  # in tables and files
     language: Language
     weights: Callable[[], Performer]  # reads them; can be pickled for other processes
+    networks: Callable[[], Network] | None = None  # reads them to continue music; None: by way of torch
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
     given: str = ""  # the name or path that was asked for
 
     @cached_property
     def performer(self) -> Performer:
-        """The network, with its weights."""
+        """The network as a torch module, with its weights."""
         return self.weights()
+
+    @cached_property
+    def network(self) -> Network:
+        """The network that continues music, with its weights."""
+        if self.networks is not None:
+            return self.networks()
+        from musicgen.eager import network_of
+
+        return network_of(self.performer)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle all but the weights; another process reads them when it needs them."""
-        return {name: value for name, value in vars(self).items() if name != "performer"}
+        read = {"performer", "network"}
+        return {name: value for name, value in vars(self).items() if name not in read}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,15 +137,12 @@ class Generation:
 
 def run_together(works: Sequence[Generation]) -> Iterator[None]:
     """Run generations of one model in one batch, yielding after each step; `check` raises the error of a failed one."""
-    from musicgen.generation.engine import Engine, one_thread  # torch comes with it
-
-    engine = Engine(works[0].model.performer)
+    engine = Engine(works[0].model.network)
     for work in works:
         work.job = job = Job(work.order())
         engine.add(job)
-    with one_thread():
-        while engine.work():
-            yield
+    while engine.work():
+        yield
 
 
 class MusicGeneration(Generation):

@@ -5,16 +5,17 @@ B batch, T time, V vocabulary, C model width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from musicgen import recall
-from musicgen.parts import RecallConfig
-from musicgen.recall import MATCHED_LEVELS, PLANNED_LEVELS, Recollection
+from musicgen.kernel.host import tools
+from musicgen.parts import MATCHED_LEVELS, PLANNED_LEVELS, RecallConfig
+from musicgen.recall import Recaller, Recollection
 
 
 class Recall(nn.Module):
@@ -22,8 +23,7 @@ class Recall(nn.Module):
 
     def __init__(self, config: RecallConfig, vocabulary: int, width: int) -> None:
         super().__init__()
-        self._kinds, self._families = config.kinds(vocabulary), len(config.plan)
-        self._bar, self._restart, self._drums = config.bar, config.restart, config.drums
+        self._config, self._vocabulary = config, vocabulary
         self.planned, self.matched = (nn.Embedding(vocabulary, width) for _ in range(2))
         levels = PLANNED_LEVELS + MATCHED_LEVELS
         self.trust = nn.Embedding(levels, width)  # scales the vector of a guess, per level
@@ -33,24 +33,9 @@ class Recall(nn.Module):
                 part.weight.zero_()
             self.trust.weight.fill_(1)
 
-    def begin(
-        self,
-        *,
-        elsewhere: Sequence[int] = (),
-        unlike: Sequence[int] = (),
-        sources: Mapping[int, int] | None = None,
-        strength: float = 1.0,
-    ) -> Recollection:
-        """Return the recall of a sequence before its first token; `Order` explains the arguments."""
-        found = Recollection(self._kinds, self._families, strength=strength, drums=self._drums)
-        if len(unlike):
-            other = Recollection(self._kinds, self._families)
-            other.take(np.array([*unlike, self._bar]))
-            found.avoid(other)
-        if len(elsewhere):
-            found.take(np.array([*elsewhere, self._restart]))
-        found.set_sources(sources or {})
-        return found
+    def begin(self) -> Recollection:
+        """Return the recall of a sequence before its first token."""
+        return recaller(self._config, self._vocabulary).begin()
 
     def recalled(self, tokens: np.ndarray) -> np.ndarray:
         """Return the guesses after each token of whole sequences: (B, T) → (B, T, 4)."""
@@ -75,11 +60,16 @@ class Recall(nn.Module):
         return x * torch.as_tensor(strength, device=device).view(-1, *[1] * (x.ndim - 1))
 
 
-def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Do as `recall.recall_rows`, with tensors on the device of the tokens."""
-    guesses, strengths = recall.recall_rows(recalls, tokens.cpu().numpy())
-    found = torch.from_numpy(guesses).to(tokens.device)
-    return found, None if strengths is None else torch.from_numpy(strengths).to(tokens.device)
+@cache
+def recaller(config: RecallConfig, vocabulary: int) -> Recaller:
+    """Return what begins the recall of sequences, in the kernel that serves torch."""
+    return Recaller(config, vocabulary, tools())
+
+
+def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> Tensor:
+    """Append tokens, (B, T), to the recall of each row, and return the guesses, (B, T, 4)."""
+    rows = zip(recalls, tokens.cpu().numpy(), strict=True)
+    return torch.from_numpy(np.stack([recall.take(row) for recall, row in rows])).to(tokens.device)
 
 
 def _rows(embedding: nn.Embedding, tokens: Tensor) -> Tensor:

@@ -70,6 +70,9 @@ class PositionConfig:
     # Whether the encoding is valid only if attention weights are, or estimate, exp(q·k/√W).
     wants_softmax_kernel: ClassVar[bool] = False
 
+    def check(self, stop: int) -> None:
+        """Raise ValueError if a sequence of `stop` tokens is too long for the encoding."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoneConfig(PositionConfig):
@@ -98,6 +101,14 @@ class LearnedConfig(PositionConfig):
         check_fields(self, "max_length")
         if self.initial_deviation < 0:
             raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
+
+    def check(self, stop: int) -> None:
+        if stop > self.max_length:
+            raise ValueError(
+                f"the sequence reaches {stop} tokens, but the learned positional encoding has a "
+                f"maximum length of {self.max_length}; shorten the sequence, or choose an encoding "
+                f"without a limit, such as rope or sine_spe"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +323,10 @@ class MetreConfig:
 # Kinds of tokens. From VALUES on, each is a block of tokens that set a value of the notes that follow.
 OTHER, BAR, PART, ONSET, NOTE, ANNOTATION, PLAN, RETURN, RESTART, VALUES = range(10)
 
+# Levels of guesses. Planned: 0 no plan, 1 a new bar, 2 no aligned source, then five for a named source and five for
+# another, by the number of tokens that have agreed. Matched: 0 no match, then by its length.
+PLANNED_LEVELS, MATCHED_LEVELS = 13, 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecallConfig:
@@ -327,7 +342,7 @@ class RecallConfig:
     plan: tuple[tuple[int, int], ...]
     # (token, bars back): 0 for a new bar, −1 for a return to a bar that is not named.
     returns: tuple[tuple[int, int], ...]
-    drums: int = -1  # the part that keeps to its patterns (generation/batch.py); −1 for none
+    drums: int = -1  # the part that keeps to its patterns (generation/rules.py); −1 for none
 
     def kinds(self, vocabulary: int) -> np.ndarray:
         """Return the kind of each token, and its value within that kind: (2, V)."""

@@ -321,14 +321,19 @@ class Performer(nn.Module):
         return self._logits(x), state
 
     @torch.inference_mode()
-    def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state."""
-        x, state = self._hidden(tokens, state)
+    def prefill(
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, strength: Tensor | None = None
+    ) -> tuple[Tensor, State]:  # fmt: skip
+        """Process a prompt in one pass: return the logits after its last token, (B, T) → (B, V), and the new state.
+
+        `recalled` and its `strength`, (B,), replace what the state's recall would find.
+        """
+        x, state = self._hidden(tokens, state, recalled, strength)
         return self._logits(x[:, -1:])[:, 0], state
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Process one token per row, (B,) → (B, V): the reference for the faster code of generation/batch.py."""
+        """Process one token per row, (B,) → (B, V): the reference for the kernel."""
         return self.prefill(tokens[:, None], state)
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
@@ -349,8 +354,9 @@ class Performer(nn.Module):
         return State(layers=(None,) * self.config.layers, code=code, position=0, recalls=recalls)
 
     def passage(
-        self, tokens: Tensor, state: State, recalled: Tensor | None = None, *, whole: bool = False
-    ) -> tuple[Passage, State]:
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, strength: Tensor | None = None,
+        *, whole: bool = False,
+    ) -> tuple[Passage, State]:  # fmt: skip
         """Return the passage of tokens (B, T) that follow a state, and the state after them with the old layers.
 
         `whole` says that the sequences will not be continued, so that no layer needs to return its state.
@@ -369,11 +375,11 @@ class Performer(nn.Module):
                 goal = goals[:, -1]
             times = Times(around[0, :, -1], newest, goal)
         code = self.position.cover(state.code, start, stop, around)
-        recalls, strength = state.recalls, None
+        recalls = state.recalls
         if self.recall is not None and recalls is not None and recalled is None:
             recalls = recalls or tuple(self.recall.begin() for _ in tokens)
             recalls = tuple(one.copy() for one in recalls)
-            recalled, strength = recall_rows(recalls, tokens)
+            recalled = recall_rows(recalls, tokens)
         passage = Passage(
             position=self.position, code=code, start=start, metre=metre, goals=goals,
             recalled=recalled, strength=strength,
@@ -398,9 +404,10 @@ class Performer(nn.Module):
         return self.dropout(self.position.embed(x, passage.start))
 
     def _hidden(
-        self, tokens: Tensor, state: State, recalled: Tensor | None = None, *, whole: bool = False
-    ) -> tuple[Tensor, State]:
-        passage, after = self.passage(tokens, state, recalled, whole=whole)
+        self, tokens: Tensor, state: State, recalled: Tensor | None = None, strength: Tensor | None = None,
+        *, whole: bool = False,
+    ) -> tuple[Tensor, State]:  # fmt: skip
+        passage, after = self.passage(tokens, state, recalled, strength, whole=whole)
         x = self.embed(tokens, passage)
         layers = []
         for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):

@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from musicgen.checkpoint import folder_of, read_card, shipped
+from musicgen.checkpoint import Card, checked_tensors, folder_of, read_card, shipped, weights_path
 from musicgen.continuation import Continuation, Player, Take, accompaniment, infilling
+from musicgen.generation.batch import Network
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
+from musicgen.kernel.network import KernelNetwork
+from musicgen.kernel.packing import lacking
 from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
 from tokenization.language import LANGUAGES, Language, language, language_from_spec
@@ -168,7 +171,7 @@ def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:
     run, or "untrained:PRESET" for random weights. `device` is cpu, cuda or mps; auto takes a GPU if there is one.
     """
     model = find(name, device)
-    model.performer  # noqa: B018  reads the weights, so that errors in them are raised here
+    model.network  # noqa: B018  reads the weights, so that errors in them are raised here
     return model
 
 
@@ -188,6 +191,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         name=card.name,
         language=model_language,
         weights=partial(_read_weights, folder, device, card.sha256),
+        networks=partial(_read_network, folder, device, card.sha256),
         trained_length=card.trained_length,
         sha256=card.sha256,
         given=name,
@@ -259,14 +263,33 @@ def encoding_of(config: ModelConfig) -> str:
     return f"{name} ({variant})" if variant else name
 
 
+def _read_network(folder: Path, device: str, sha256: str) -> Network:
+    """Place the weights in a kernel, or in torch if the kernel does not know a part of the model."""
+    config, card = read_card(folder)
+    if lacking(config):
+        from musicgen.eager import EagerNetwork
+
+        return EagerNetwork(_read_weights(folder, device, sha256))
+    if device not in ("auto", "cpu"):
+        device_of(device)  # which says what there is
+    _check_same(card, sha256)
+    path = weights_path(folder, card)
+    return KernelNetwork(config, checked_tensors(path, config), path)
+
+
 def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
-    """Read the weights, and check their hash: a file must not name a model that has been saved again since."""
+    """Read the weights as a torch module."""
     from musicgen.weights import load as load_weights
 
     performer, card = load_weights(folder, device_of(device))
+    _check_same(card, sha256)
+    return performer
+
+
+def _check_same(card: Card, sha256: str) -> None:
+    """Check the hash of weights: a file must not name a model that has been saved again since."""
     if card.sha256 != sha256:
         raise ValueError("this model was saved again after it was found; load it again")
-    return performer
 
 
 def _untrained(name: str, device: str) -> Playable:

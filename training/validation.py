@@ -39,7 +39,7 @@ class Validation:
         if limit is not None and config.validation.length is None:
             self.length = min(self.length, limit)
         # Now, and not only at the first validation.
-        model.position.check(max(self.length, self.trained))
+        model.config.position.check(max(self.length, self.trained))
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 

@@ -3,9 +3,9 @@
 A step of eight rows costs little more than a step of one. Requests join and leave between steps, and prompts are read
 in pieces between steps.
 
-On one machine and device the same request always gives the same music, and variation i is the same whatever the number
-of variations and whatever else the model is asked meanwhile: to the last bit, since each row is computed by itself
-(batch.py). Between machines, results are the same up to rounding: sooner or later another token is drawn.
+The same request always gives the same music, and variation i is the same whatever the number of variations and whatever
+else the model is asked meanwhile: to the last bit, since each row is computed by itself (batch.py). If the kernel
+computes the model, that is so on every machine.
 
 Where there is not room for all, the owners who have had the least of the machine's time are served first. With
 listeners, rows take their first steps before all others.
@@ -17,79 +17,34 @@ import time
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import islice
 from typing import Any
-from zlib import crc32
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from musicgen.common.learning import generator_from
-from musicgen.generation.batch import batch_of, row_bytes
+from musicgen.generation.batch import Batch, Network, Prefix
 from musicgen.generation.request import Job, Order, Row, Stage
-from musicgen.generation.sampling import draw, probabilities
-from musicgen.performer import Performer, State
+from musicgen.generation.rules import add_to
+from musicgen.generation.sampling import Draws
 
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread.
-
-    On two idle cores, a second thread gains less than a third; if another process takes one of them, a token takes
-    forty times as long.
-    """
-    before = torch.get_num_threads()
-    if before == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-WINDOW = 1024  # tokens of a prompt read at once: bounds the memory that any prompt takes
-
-
-def noise_of(ids: np.ndarray) -> torch.Generator:
-    """Return the generator of the encoding's noise for a prompt: the same for every seed, so that states are shared."""
-    return generator_from(crc32(ids.astype(np.int64).tobytes()))
+WINDOW = 256  # tokens of a prompt that are read before others get a step
 
 
 class ReadPrompt:
     """A prompt that is read in windows; all requests with this prompt share the state after it."""
 
-    def __init__(self, model: Performer, wanted: Order) -> None:
-        self._model = model
-        tokens = torch.from_numpy(wanted.ids.astype(np.int64))[None]
-        self._windows = [*tokens.to(model.embedding.weight.device).split(WINDOW, dim=1)]
-        self._state = model.start(noise_of(wanted.ids))
-        if model.recall is not None:
-            recall = model.recall.begin(
-                elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
-                strength=wanted.request.sampling.recall,
-            )  # fmt: skip
-            self._state = replace(self._state, recalls=(recall,))
-        # The logits after the last token, (1, V), and the state there.
-        self.after: tuple[Tensor, State] | None = None
+    def __init__(self, batch: Batch, wanted: Order) -> None:
+        self._batch, self._prefix = batch, batch.begin(wanted)
+        ids = wanted.ids.astype(np.int64)
+        self._windows = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
+        self.after: Prefix | None = None  # the whole prompt
 
     def go_on(self) -> None:
         """Read the next window; at the end of the prompt, set `after`."""
-        logits, self._state = self._model.prefill(self._windows.pop(0), self._state)
+        self._batch.read(self._prefix, self._windows.pop(0))
         if not self._windows:
-            for recall in self._state.recalls or ():
-                recall.adapt_limit()
-            self.after = logits, self._state
-
-
-@torch.inference_mode()
-def state_after_a_token(model: Performer) -> State:
-    """Return the state of a row after one token; with softmax attention, states grow from there."""
-    token = torch.zeros(1, 1, dtype=torch.long, device=model.embedding.weight.device)
-    return model.prefill(token, model.start(torch.Generator().manual_seed(0)))[1]
+            if self._prefix.recall is not None:
+                self._prefix.recall.adapt_limit()
+            self.after = self._prefix
 
 
 # The cost of a grammar grows with the number of calls and hardly with rows. So rows whose grammars are instances of one
@@ -99,28 +54,53 @@ def state_after_a_token(model: Performer) -> State:
 class JointDraw:
     """Rows with the same sampling settings and a joint grammar of B rows."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[Row], network: Network) -> None:
         first, *others = rows
         self.rows = rows
-        self._sampling, self._kinds = first.job.request.sampling, first.job.order.kinds
+        request, kinds = first.job.request, first.job.order.kinds
+        self._guidance = request.sampling.guidance
+        size = network.config.vocabulary_size
+        self._draws = Draws(network.kernel, size, request.sampling, kinds)
         self._grammar = first.grammar.joined([row.grammar for row in others])
 
     def draw(self) -> list[Row]:
-        """Draw a token for each row; drop and return the rows that have ended or have no token allowed."""
+        """Draw a token for each row; drop and return the rows that have ended or have no token allowed.
+
+        The jobs of rows whose logits are not finite get an error.
+        """
         if not self.rows:
             return []
         allowed = self._grammar.allowed()  # (B, V)
-        possible = np.asarray(allowed.any(axis=1))
-        ended = self.keep(possible)
+        ended = self.keep(np.asarray(allowed.any(axis=1)))
         if not self.rows:
             return ended
-        scores = np.stack([row.scores for row in self.rows])
+        bias = _BIAS[allowed[allowed.any(axis=1)].view(np.uint8)]
+        for row, own in zip(self.rows, bias, strict=True):
+            self._apply_rules(row, own)
+        logits = [row.prefixes[0].state.logits_at for row in self.rows]
+        unguided = [row.twin.state.logits_at if row.twin else 0 for row in self.rows]
         uniforms = np.array([row.random.random() for row in self.rows])
-        chances = probabilities(scores, self._sampling, allowed[possible], self._kinds)
-        tokens = self._grammar.instead(draw(chances, uniforms))
+        tokens = self._draws.draw(logits, unguided, bias, uniforms)
+        if (damaged := tokens < 0).any():
+            ended += self.keep(~damaged)
+            for row in ended[-int(damaged.sum()) :]:
+                row.job.error = ValueError(NOT_FINITE)
+            tokens = tokens[~damaged]
+        tokens = self._grammar.instead(tokens)
         self._grammar.advance(tokens)
         taken = zip(self.rows, tokens.tolist(), self._grammar.bars.tolist(), strict=True)
-        return ended + self.keep(np.array([row.take(token, begun) for row, token, begun in taken]))
+        return ended + self.keep(np.array([row.take(*one) for row, *one in taken], bool))
+
+    def _apply_rules(self, row: Row, bias: np.ndarray) -> None:
+        """Add the rules of a row to its bias; guidance extrapolates them too."""
+        own, twin = row.prefixes[0].recall, row.twin
+        if own is None:
+            return
+        if twin is None or twin.recall is None:
+            add_to(bias, own)
+        else:
+            add_to(bias, own, self._guidance)
+            add_to(bias, twin.recall, 1 - self._guidance)
 
     def keep(self, kept: np.ndarray) -> list[Row]:
         """Keep some rows, (B,) bool, and return the others."""
@@ -137,12 +117,16 @@ class JointDraw:
             row.grammar = self._grammar.select(np.array([number]))
 
 
-def _joint(rows: Iterable[Row]) -> list[JointDraw]:
+_BIAS = np.array([-np.inf, 0], np.float32)  # of a token that is forbidden, and allowed
+NOT_FINITE = "the model's output is not finite: its weights are damaged or its training diverged"
+
+
+def _joint(rows: Iterable[Row], network: Network) -> list[JointDraw]:
     """Group rows that can draw together."""
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.job.request.sampling, row.grammar.shared].append(row)
-    return [JointDraw(group) for group in groups.values()]
+    return [JointDraw(group, network) for group in groups.values()]
 
 
 MOST_ROWS = 256  # in the batch, if memory allows
@@ -163,12 +147,12 @@ class Engine:
     """
 
     def __init__(
-        self, model: Performer, *, listeners: bool = False, most_bytes: int = MOST_BYTES
+        self, network: Network, *, listeners: bool = False, most_bytes: int = MOST_BYTES
     ) -> None:
-        self.model, self._listeners, self._most_bytes = model, listeners, most_bytes
+        self._listeners, self._most_bytes = listeners, most_bytes
         self._new: deque[Job] = deque()
         self._jobs: list[Job] = []
-        self._batch = batch_of(model)
+        self._batch = Batch(network)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._prompts: OrderedDict[Hashable, ReadPrompt] = OrderedDict()
         self._capacity = 0  # rows; 0 until it is known
@@ -229,7 +213,7 @@ class Engine:
         admitted = sum(row.size for row in self._rows if row.stage is not Stage.WAITING)
         for row in self._ranked(self._at(Stage.WAITING)):
             if admitted and not self._capacity:  # the first row is always admitted
-                self._capacity = self._capacity_for(state_after_a_token(self.model))
+                self._capacity = self._capacity_for(self._state_after_a_token())
             if admitted and admitted + row.size > self._capacity:
                 return
             admitted += row.size
@@ -252,28 +236,30 @@ class Engine:
 
     def _read_piece(self, job: Job, reading: Iterable[Row]) -> None:
         if job.prompt_key not in self._prompts:
-            self._prompts[job.prompt_key] = ReadPrompt(self.model, job.order)
+            self._prompts[job.prompt_key] = ReadPrompt(self._batch, job.order)
         prompt = self._prompts[job.prompt_key]
         self._prompts.move_to_end(job.prompt_key)
         if prompt.after is None:
             prompt.go_on()
         else:
-            self._start([row for row in reading if row.job is job], *prompt.after)
+            self._start([row for row in reading if row.job is job], prompt.after)
 
-    def _start(self, rows: Sequence[Row], logits: Tensor, state: State) -> None:
+    def _start(self, rows: Sequence[Row], prompt: Prefix) -> None:
         """Let rows of one job begin after its prompt."""
-        scores = _scores(logits)[0]
-        _check_finite(scores)
-        numbers = iter(self._batch.join(state, sum(row.size for row in rows)))
         for row in rows:
-            row.stage, row.numbers = Stage.PLAYING, [*islice(numbers, row.size)]
-            row.scores = row.unguided = scores
-        self._capacity = self._capacity_for(state)
+            row.stage, row.prefixes = Stage.PLAYING, [prompt.copy() for _ in range(row.size)]
+        self._capacity = self._capacity_for(prompt)
         self._turn_steps = 0
 
-    def _capacity_for(self, state: State) -> int:
+    def _capacity_for(self, prefix: Prefix) -> int:
         """Return the number of rows that fit, each with a state of this size."""
-        return max(1, min(self._most, self._most_bytes // max(1, row_bytes(state))))
+        return max(1, min(self._most, self._most_bytes // max(1, prefix.state.bytes)))
+
+    def _state_after_a_token(self) -> Prefix:
+        """Return a sequence of one token; with softmax attention, states grow from there."""
+        prefix = Prefix(self._batch.network.begin(0), None)
+        self._batch.read(prefix, np.zeros(1, np.int64))
+        return prefix
 
     def _step(self) -> None:
         """Append one token to each row of the current turn."""
@@ -290,15 +276,9 @@ class Engine:
         self._end_at_bounds()
         if rows := self._rows_of_turn:
             following = [row for row in rows if row.twin_follows]
-            numbers = [row.numbers[0] for row in rows] + [row.numbers[1] for row in following]
-            tokens = torch.tensor([row.drawn for row in (*rows, *following)])
-            device = self.model.embedding.weight.device
-            scores = _scores(self._batch.step(numbers, tokens.to(device)))
-            self._hand_out(rows, scores)
-            for row, unguided in zip(following, scores[len(rows) :], strict=True):
-                row.unguided = unguided
-            for row in rows:
-                row.guide()
+            prefixes = [row.prefixes[0] for row in rows] + [row.prefixes[1] for row in following]
+            tokens = np.array([row.drawn for row in (*rows, *following)])
+            self._batch.append(prefixes, tokens)
         spent, size = time.monotonic() - begun, sum(row.size for row in rows)
         for row in rows:
             self._charge(row.job.owner, spent * row.size / size)
@@ -312,21 +292,14 @@ class Engine:
 
     def _end_at_bounds(self) -> None:
         """End rows for which the encoding has no further position."""
+        config = self._batch.network.config
         for row in self._rows_of_turn:
             try:
-                self.model.position.check(len(row.job.ids) + len(row.tokens))
+                config.position.check(len(row.job.ids) + len(row.tokens))
             except ValueError as error:
                 row.job.bound = error
                 self._leave_turn([row])
                 self._drop([row])
-
-    def _hand_out(self, rows: Sequence[Row], scores: np.ndarray) -> None:
-        finite = np.isfinite(scores).all()
-        for row, own in zip(rows, scores, strict=False):
-            row.scores = own
-            if not finite:
-                with self._blaming(row.job):
-                    _check_finite(own)
 
     def _take_turns(self) -> None:
         """Count the steps of a turn, and choose the rows of the next one."""
@@ -335,7 +308,7 @@ class Engine:
             if {*rows} != {*self._rows_of_turn}:
                 for joint in self._turn:
                     joint.split()
-                self._turn = _joint(rows)
+                self._turn = _joint(rows, self._batch.network)
             self._turn_steps = FIRST_STEPS if self._beginning() else TURN_STEPS
         self._turn_steps -= 1
 
@@ -366,10 +339,11 @@ class Engine:
     def _drop(self, rows: Iterable[Row]) -> None:
         """Remove rows that have ended, and end a job with its last row."""
         for row in rows:
-            self._batch.leave(row.numbers)
+            row.prefixes = []
             self._turn_steps = 0
-            row.job.writing.remove(row)
-            if not row.job.writing:
+            if row in row.job.writing:
+                row.job.writing.remove(row)
+            if row.job.error is not None or not row.job.writing:
                 self._end(row.job)
 
     def _leave_turn(self, rows: Collection[Row]) -> None:
@@ -385,7 +359,7 @@ class Engine:
         """End a job, completed or not."""
         self._leave_turn(job.writing)
         for row in job.writing:
-            self._batch.leave(row.numbers)
+            row.prefixes = []
         self._turn_steps = 0
         job.let_go()
         if job in self._jobs:
@@ -413,7 +387,7 @@ class Engine:
         unwanted = [key for key in self._prompts if key not in wanted]
         for number, key in enumerate(reversed(unwanted)):
             after = self._prompts[key].after
-            if number >= KEPT_PROMPTS or (after and row_bytes(after[1]) > KEPT_BYTES):
+            if number >= KEPT_PROMPTS or (after and after.state.bytes > KEPT_BYTES):
                 del self._prompts[key]
 
     @contextmanager
@@ -423,15 +397,3 @@ class Engine:
             yield
         except Exception as error:
             self._fail(job, error)
-
-
-def _scores(logits: Tensor) -> np.ndarray:
-    """Return the logits as an array, (rows, V): the only time in a step that the device is waited for."""
-    return logits.float().cpu().numpy()
-
-
-def _check_finite(scores: np.ndarray) -> None:
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            "the model's output is not finite: its weights are damaged or its training diverged"
-        )

@@ -159,10 +159,8 @@ class Row:
         # Its own grammar; a joint one replaces it while the row draws with others.
         self.grammar = job.order.grammar.select(np.zeros(1, np.int64))
         self.stage = Stage.WAITING
-        # Its rows in the batch: with guidance, a second one (the twin) is not given the guiding tokens.
-        self.numbers: list[int] = []
-        # Logits of the next token, (V,), and the twin's.
-        self.scores = self.unguided = np.empty(0)
+        # Its sequences: with guidance, a second one (the twin) is not given the guiding tokens.
+        self.prefixes: list[Any] = []
         self.drawn = 0  # the latest token, which the batch takes next
         low, high = seed & 0xFFFFFFFF, seed >> 32  # numpy takes seeds as 32-bit words
         self.random = np.random.default_rng([low, variation, high])
@@ -188,12 +186,11 @@ class Row:
         return token != order.end and len(self.tokens) != order.request.tokens
 
     @property
+    def twin(self) -> Any:
+        """The sequence without the guiding tokens, if there is one."""
+        return self.prefixes[1] if len(self.prefixes) > 1 else None
+
+    @property
     def twin_follows(self) -> bool:
         """Whether the twin is given the token that was drawn."""
-        return len(self.numbers) > 1 and self.drawn not in self.job.order.guiding
-
-    def guide(self) -> None:
-        """Extrapolate the logits away from the twin's (classifier-free guidance)."""
-        if len(self.numbers) > 1:
-            more = self.job.request.sampling.guidance - 1
-            self.scores = self.scores + more * (self.scores - self.unguided)
+        return self.twin is not None and self.drawn not in self.job.order.guiding

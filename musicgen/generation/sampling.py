@@ -1,4 +1,4 @@
-"""Sampling: from logits to tokens by temperature, top-k, top-p, min-p and masks, over a batch, in numpy.
+"""Sampling: from logits to tokens by temperature, top-k, top-p, min-p and masks, over a batch, in the kernel.
 
 A token is drawn by inverting the cumulative distribution at one uniform number per row, so that each row has its own
 stream of randomness. B rows, V vocabulary, K kinds.
@@ -7,13 +7,13 @@ stream of randomness. B rows, V vocabulary, K kinds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any
 
 import numpy as np
 
+from musicgen.kernel.host import Kernel
 from tokenization.records import whole_number
 
 # Sampling by kind keeps the probability of each kind of token (pitches, onsets, bar lines) as the model gives it:
@@ -24,77 +24,19 @@ from tokenization.records import whole_number
 # fifty tokens, each improbable by itself. Top-k, top-p and min-p apply within a kind. Min-p applies among kinds too: a
 # kind less than min-p times as probable as the most probable one is left out.
 
-Keeps = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
+@dataclass(frozen=True, eq=False)
 class Kinds:
-    """The tokens of a vocabulary grouped by kind.
+    """The tokens of a vocabulary grouped by kind."""
 
-    Sums run over all tokens, also those allowed in no row: their last bits must not depend on the other rows.
-    """
+    of: np.ndarray  # the kind of each token, (V,)
+    untouched: Collection[int] = ()  # tokens whose whole kinds are sampled at temperature 1 without limits
 
-    def __init__(self, kinds: np.ndarray, untouched: Collection[int] = ()) -> None:
-        """Group tokens by kind, (V,); whole kinds can be `untouched`: sampled at temperature 1 without limits."""
-        self._order = np.argsort(kinds, kind="stable")  # kind by kind
-        begins = np.diff(kinds[self._order], prepend=-1) != 0
-        self._starts = np.flatnonzero(begins)  # (K,)
-        self._of = np.cumsum(begins) - 1  # (V,)
-        self._untouched = np.isin(self._order, [*untouched])  # (V,)
-
-    def probabilities(self, scores: np.ndarray, sampling: Sampling) -> np.ndarray:
-        """Return the probabilities to sample from, given log-probabilities: (B, V) → (B, V)."""
-        scores = np.take(scores, self._order, axis=1)
-        of_kinds = self._sums(np.exp(scores - scores.max(axis=-1, keepdims=True)))  # (B, K)
-        of_kinds = np.where(
-            of_kinds >= sampling.min_p * of_kinds.max(axis=-1, keepdims=True), of_kinds, 0
-        )
-        highest = self._maximum(scores)
-        shifted = scores - np.where(highest > -np.inf, highest, 0)
-        with np.errstate(over="ignore"):  # near temperature 0, all but the most probable go to −∞
-            temperatures = np.where(self._untouched, 1.0, sampling.temperature)
-            whole = within = self._shares(np.exp(shifted / temperatures))
-        if (most := sampling.top_k) is not None:
-            within = self._shares(self._most_probable(within, lambda _, rank: rank < most))
-        if sampling.top_p < 1:  # Holtzman et al. 2020, section 3.1
-            within = self._most_probable(within, lambda before, _: before < sampling.top_p)
-        if sampling.min_p > 0:
-            within = np.where(within >= sampling.min_p * self._maximum(within), within, 0)
-        within = np.where(self._untouched, whole, within)
-        chances = self._shares(within) * self._of_each(of_kinds)
-        found = np.empty_like(scores)
-        found[:, self._order] = chances / chances.sum(axis=-1, keepdims=True)
-        return found
-
-    def _of_each(self, values: np.ndarray) -> np.ndarray:
-        """Return the value of each token's kind, in C order: (B, K) → (B, V)."""
-        return np.take(values, self._of, axis=1)
-
-    def _sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of each kind: (B, V) → (B, K)."""
-        return np.add.reduceat(values, self._starts, axis=-1)
-
-    def _maximum(self, values: np.ndarray) -> np.ndarray:
-        """Return the greatest value of each token's kind: (B, V) → (B, V)."""
-        return self._of_each(np.maximum.reduceat(values, self._starts, axis=-1))
-
-    def _shares(self, values: np.ndarray) -> np.ndarray:
-        """Normalise the values of each kind to a sum of 1, or to 0 if all are 0: (B, V) → (B, V)."""
-        whole = self._sums(values)
-        return values / self._of_each(np.where(whole > 0, whole, 1))
-
-    def _most_probable(self, shares: np.ndarray, keeps: Keeps) -> np.ndarray:
-        """Zero all but the most probable tokens of each kind: (B, V) → (B, V).
-
-        `keeps` decides by the share of the more probable tokens of a kind, and by their number; ties are kept too.
-        """
-        # In descending order within each kind.
-        order = np.argsort(2 * self._of - shares, axis=-1)
-        descending = np.take_along_axis(shares, order, axis=-1)
-        before = descending.cumsum(axis=-1) - descending
-        before -= self._of_each(np.take(before, self._starts, axis=1))
-        kept = keeps(before, np.arange(len(self._of)) - self._starts[self._of])
-        least = np.minimum.reduceat(np.where(kept, descending, np.inf), self._starts, axis=-1)
-        return np.where(shares >= self._of_each(least), shares, 0)
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the number of each token's kind from 0, (V,), and which kinds are untouched, (K,)."""
+        numbers = np.unique(self.of, return_inverse=True)[1]
+        untouched = np.zeros(int(numbers.max()) + 1, np.int32)
+        untouched[numbers[[*self.untouched]]] = 1
+        return numbers.astype(np.int32), untouched
 
 
 @dataclass(frozen=True)
@@ -186,38 +128,55 @@ CONTROLS: dict[str, Control] = {
 }
 
 
-def probabilities(
-    logits: np.ndarray,
-    sampling: Sampling,
-    allowed: np.ndarray | None = None,
-    kinds: Kinds | None = None,
-) -> np.ndarray:
-    """Return the probabilities to sample from, (B, V) → (B, V); each row of `allowed` must allow a token.
-
-    The mask applies first, so that the limits count allowed tokens only. `kinds` are needed for sampling by kind.
-    """
-    scores = logits.astype(np.float64)
-    if allowed is not None:
-        scores = np.where(allowed, scores, -np.inf)
-    scores = scores - scores.max(axis=-1, keepdims=True)
-    if sampling.temperature == 0:
-        first = np.zeros_like(scores)
-        first[np.arange(len(scores)), scores.argmax(axis=-1)] = 1
-        return first
-    if kinds is None or not sampling.by_kind:
-        kinds = _one_kind(scores.shape[-1])
-    return kinds.probabilities(scores, sampling)
+DRAW = np.dtype(  # the structure `Draw` of kernel.c
+    [
+        *((name, "<u4") for name in ("logits", "unguided", "bias", "kind_of", "untouched")),
+        *((name, "<i4") for name in ("vocabulary", "kinds", "top_k")),
+        ("guidance", "<f4"),
+        *((name, "<f8") for name in ("temperature", "top_p", "min_p", "uniform")),
+    ],
+    align=True,
+)
 
 
-@cache
-def _one_kind(size: int) -> Kinds:
-    """Return `size` tokens as one kind: the limits apply over the whole vocabulary."""
-    return Kinds(np.zeros(size, np.int64))
+class Draws:
+    """The draws of rows with the same settings."""
 
+    def __init__(
+        self, kernel: Kernel, vocabulary: int, sampling: Sampling, kinds: Kinds | None
+    ) -> None:
+        """Sample over the whole vocabulary, or by kind if the settings say so, which needs kinds."""
+        if kinds is None or not sampling.by_kind:
+            kinds = Kinds(np.zeros(vocabulary, np.int64))
+        self._kernel, self._vocabulary = kernel, vocabulary
+        of, untouched = kinds.tables()
+        self._spans = [kernel.place(of), kernel.place(untouched)]
+        self._same = np.zeros(1, DRAW)
+        for name, value in {
+            "kind_of": self._spans[0].address,
+            "untouched": self._spans[1].address,
+            "vocabulary": vocabulary,
+            "kinds": len(untouched),
+            "top_k": sampling.top_k or 0,
+            "guidance": sampling.guidance - 1,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "min_p": sampling.min_p,
+        }.items():
+            self._same[name] = value
 
-def draw(chances: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """Draw one token per row: (B, V) probabilities and (B,) uniform numbers in [0, 1) → (B,) ids."""
-    rising = chances.cumsum(axis=-1)
-    total = rising[:, -1:]
-    goal = np.minimum(uniforms[:, None] * total, np.nextafter(total, 0))  # the product may round up
-    return (rising <= goal).sum(axis=-1)
+    def draw(
+        self, logits: Sequence[int], unguided: Sequence[int], bias: np.ndarray, uniforms: np.ndarray
+    ) -> np.ndarray:
+        """Draw a token for each row: (B,) addresses of logits, (B, V) of bias and (B,) in [0, 1) → (B,).
+
+        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next. Raises
+        ValueError for logits that are not finite.
+        """
+        count, placed = len(logits), self._kernel.place(bias.astype(np.float32, copy=False))
+        draws = np.repeat(self._same, count)
+        draws["logits"], draws["unguided"], draws["uniform"] = logits, unguided, uniforms
+        draws["bias"] = placed.address + 4 * self._vocabulary * np.arange(count)
+        given, found = self._kernel.place(draws.view(np.uint8)), self._kernel.take(4 * count)
+        self._kernel.call("draw", count, given.address, found.address)
+        return found.view(np.int32)[:count].astype(np.int64)

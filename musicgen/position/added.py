@@ -40,13 +40,5 @@ class Learned(Position):
     def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
         """Add the vectors of positions from `start` on: (B, T, C) → (B, T, C)."""
         places = torch.arange(x.shape[1]) + start  # (T,), or (B, T)
-        self.check(int(places.max()) + 1)
+        self.config.check(int(places.max()) + 1)
         return x + self.table[places.to(self.table.device)].to(x.dtype)
-
-    def check(self, stop: int) -> None:
-        if stop > len(self.table):
-            raise ValueError(
-                f"the sequence reaches {stop} tokens, but the learned positional encoding has a "
-                f"maximum length of {len(self.table)}; shorten the sequence, or choose an encoding "
-                f"without a limit, such as rope or sine_spe"
-            )

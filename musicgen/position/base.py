@@ -168,9 +168,6 @@ class Position(nn.Module):
         """Return the covered code of an encoding that draws nothing, for places (T,), (1, B, T) or (2, B, T)."""
         return None
 
-    def check(self, stop: int) -> None:
-        """Raise ValueError if a sequence of `stop` tokens is too long for the encoding."""
-
     def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
         """Encode the embeddings (absolute encodings), (B, T, C) → (B, T, C); `start` can differ by row, (B, 1)."""
         return x

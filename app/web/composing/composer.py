@@ -16,16 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
 
 from app.web.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, processors, started_apart
 from musicgen.common.workers import end_with_parent
 from musicgen.continuation import Player
+from musicgen.generation.engine import MOST_BYTES, Engine
 from musicgen.generation.request import Job, Order, Progress
-
-if TYPE_CHECKING:
-    from musicgen.generation.engine import Engine
 
 MANY_ROWS = 4  # rows per process from which another process is worth its memory
 TOGETHER_ROWS = 4  # rows more than elsewhere from which loading the model there is worth it
@@ -249,13 +246,10 @@ class Engines:
 
     def work(self) -> None:
         """Let each busy engine take a step."""
-        from musicgen.generation.engine import one_thread
-
         for engine in self._engines.values():
             if not engine.idle:
                 try:
-                    with one_thread():
-                        engine.work()
+                    engine.work()
                 except Exception as error:  # of the model: fail all its requests
                     engine.fail(error)
 
@@ -281,11 +275,9 @@ class Engines:
 
     def _engine(self, model: Player) -> Engine:
         """Return the engine of a model."""
-        from musicgen.generation.engine import MOST_BYTES, Engine
-
         if model.given not in self._engines:
             most_bytes = MOST_BYTES // self._share
-            engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
+            engine = Engine(model.network, listeners=True, most_bytes=most_bytes)
             self._engines[model.given] = engine
         return self._engines[model.given]
 
@@ -294,9 +286,6 @@ def compose(connection: Connection, share: int) -> None:
     """Work on the requests of a connection until it is closed, with 1/share of the memory."""
     end_with_parent()
     keep_memory_flat()
-    from musicgen.generation.batch import compile_ahead  # torch comes with it
-
-    compile_ahead()  # takes seconds the first time
     engines, reported = Engines(share), 0.0
     with suppress(EOFError, OSError):
         connection.send([])  # ready

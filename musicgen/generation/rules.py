@@ -1,0 +1,157 @@
+"""Rules of music on the logits: what is added to those of the next token, besides the masks of the grammar.
+
+Each rule takes the recall of a sequence and yields tokens with the nats that it adds. `RULES` lists them; they are
+applied in one place (`added`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
+from musicgen.recall import COUNT, NAMED, Recollection
+
+Nats = Iterator[tuple["int | np.ndarray", float]]
+"""Tokens, and what is added to their logits."""
+
+# In a bar that returns, the nats added to the logit of the source's next token: at first, and once ALIGNED tokens in a
+# row agree with the source (less, as songs vary what they repeat). The plan names the source, or it is guessed; where
+# the request sets it, the boost is constant. Chosen on validation songs (docs/results.md).
+ALIGNED = 4
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
+
+
+def follow_the_source(sequence: Recollection) -> Nats:
+    """Favour the next token of the bar that this one returns to."""
+    if (token := sequence.next_of_source()) < 0:
+        return
+    if sequence.source_is_requested:
+        boost = REQUESTED_BOOST
+    else:
+        before, after = NAMED_BOOST if sequence["return_kind"] == NAMED else GUESSED_BOOST
+        boost = before if sequence["agreed"] < ALIGNED else after
+    yield token, boost * sequence.strength
+
+
+EXHAUSTED_PENALTY = 30.0  # nats; finite, as such a return can be all that is allowed
+
+
+def limit_repetition(sequence: Recollection) -> Nats:
+    """Avoid returns to bars whose notes have reached the limit."""
+    now = sequence["begun"] - 1
+    back = sequence.recaller.bars_back
+    possible = back <= now
+    if possible.any():
+        counts = sequence.table()[now - back[possible], COUNT]
+        yield sequence.recaller.returns[possible][counts >= sequence["limit"]], -EXHAUSTED_PENALTY
+
+
+# Drums keep to their pattern: tokens that would break it become less probable.
+#
+# Drums repeat themselves after one, two, four or eight bars. Where most hits of the last bars recur at such a period,
+# the next bar is expected to have the hits of the bar one period before. The returns of a plan cannot do this: they are
+# returns of whole bars, which differ as soon as the chords do.
+#
+# A hit is an onset in the bar and a drum, packed into one integer; the hits of a bar are a sorted array of them.
+
+PENALTY = 3.0  # nats by which tokens that break the pattern become less probable
+PERIODS = (1, 2, 4, 8)  # bars
+COMPARED = 8  # last bars that are compared with those one period before
+MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
+MARGIN = 0.02  # by which a longer period must exceed the shorter ones
+NO_HITS = np.zeros(0, np.int64)
+
+
+def keep_the_drums(sequence: Recollection) -> Nats:
+    """Avoid what would break the pattern of the drums."""
+    if (broken := breaking(sequence)) is not None:
+        yield broken, -PENALTY * sequence.strength
+
+
+def breaking(sequence: Recollection) -> np.ndarray | None:
+    """Return which tokens would break the drums' pattern, (V,) bool, or None outside drums or without a pattern."""
+    drums = sequence.recaller.drums
+    if drums < 0 or sequence["current_part"] != drums or not sequence.bars():
+        return None
+    expected = _expected(sequence)
+    if not len(expected):
+        return None
+    size, (kinds, values) = sequence.recaller.kinds.shape[1], sequence.recaller.kinds
+    ids = sequence.tokens_of(sequence.bars()[-1])
+    ids = ids[np.flatnonzero(kinds[ids] == PART)[-1] :]  # of the current part
+    kind = kinds[ids]
+    onsets = np.flatnonzero(kind == ONSET)
+    now = int(values[ids[onsets[-1]]]) if len(onsets) else -1
+    here = expected[expected // size == now] % size  # drums expected at this onset
+    missing = np.setdiff1d(here, ids[onsets[-1] :]) if len(onsets) else NO_HITS
+    later = expected[expected >= (now + 1) * size] // size  # onsets
+    broken = np.zeros(size, bool)
+    if kind[-1] in (PART, NOTE) and not len(missing):  # the onset is complete
+        broken |= (kinds == ONSET) & (values != later[0] if len(later) else True)
+        if kind[-1] == NOTE and len(here):
+            broken |= (kinds == NOTE) | (kinds >= VALUES)
+    if kind[-1] == NOTE and (len(missing) or len(later)):
+        broken |= (kinds == PART) | (kinds == BAR)
+    if len(missing):
+        broken |= kinds == NOTE
+        broken[missing] = False
+        if kind[-1] == NOTE:
+            broken |= kinds == ONSET
+    return broken
+
+
+def _expected(sequence: Recollection) -> np.ndarray:
+    """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
+    *past, now = sequence.bars()
+    if sequence.expected[0] != now:
+        hits = [_hits(sequence, bar) for bar in past[-COMPARED - PERIODS[-1] :]]
+        sequence.expected = now, pattern(hits)
+    return sequence.expected[1]
+
+
+def _hits(sequence: Recollection, bar: int) -> np.ndarray:
+    """Return the hits of a bar."""
+    ids = sequence.tokens_of(bar)
+    kind, value = sequence.recaller.kinds[:, ids]
+    indices = np.arange(len(ids))
+    part, onset = (
+        np.maximum.accumulate(np.where(kind == one, indices, -1)) for one in (PART, ONSET)
+    )
+    hit = (kind == NOTE) & (part >= 0) & (onset > part) & (ids[part] == sequence.recaller.drums)
+    return np.unique(value[onset[hit]] * sequence.recaller.kinds.shape[1] + ids[hit])
+
+
+def pattern(bars: list[np.ndarray]) -> np.ndarray:
+    """Return the hits expected after these bars: those of the bar one period before, or none without a period."""
+    best, chosen = MIN_SHARED - MARGIN, 0
+    for period in PERIODS:
+        compared = range(max(period, len(bars) - COMPARED), len(bars))
+        pairs = [(bars[bar], bars[bar - period]) for bar in compared]
+        shared = [_shared(*pair) for pair in pairs if len(pair[0]) or len(pair[1])]
+        if shared and sum(shared) / len(shared) > best + MARGIN:
+            best, chosen = sum(shared) / len(shared), period
+    return bars[-chosen] if chosen else NO_HITS
+
+
+def _shared(hits: np.ndarray, others: np.ndarray) -> float:
+    """Return the fraction of all hits of two bars that both have."""
+    both = len(np.intersect1d(hits, others, assume_unique=True))
+    return both / (len(hits) + len(others) - both)
+
+
+RULES: tuple[Callable[[Recollection], Nats], ...] = (
+    follow_the_source,
+    limit_repetition,
+    keep_the_drums,
+)
+
+
+def add_to(bias: np.ndarray, sequence: Recollection, factor: float = 1.0) -> None:
+    """Add what all rules say of the next token, times a factor, to a bias, (V,)."""
+    if not sequence.strength:
+        return
+    for rule in RULES:
+        for tokens, nats in rule(sequence):
+            bias[tokens] += np.float32(nats * factor)
