@@ -212,22 +212,24 @@ def _period(envelope: np.ndarray) -> float:
     size = 1 << int(len(envelope) + lags).bit_length()
     spectrum = np.fft.rfft(envelope - envelope.mean(), size)
     correlation = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
-    periods = np.geomspace(60 / FASTEST, 60 / SLOWEST, 400) / FRAME_SECONDS
+    periods = (np.geomspace(60 / FASTEST, 60 / SLOWEST, 400) / FRAME_SECONDS).round(9)
     score = sum(
         weight * np.interp(multiple * periods, np.arange(lags + 1), correlation)
         for multiple, weight in LAG_WEIGHTS.items()
     )
     octaves = np.log2(periods * FRAME_SECONDS * USUAL / 60)
     usual = np.exp(-0.5 * (octaves / USUAL_SPREAD) ** 2)
-    return float(periods[np.argmax(np.maximum(score, 0) * usual)])
+    chances = np.maximum(score, 0) * usual
+    # Rounded, since the last bits depend on the processor, and would decide ties.
+    return float(periods[np.argmax((chances / max(chances.max(), 1e-9)).round(9))])
 
 
 def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
     """Return the frames of the best path of beats through the envelope."""
     shortest, longest = max(round(period / 2), 1), round(2 * period)
     steps = np.arange(longest, shortest - 1, -1)
-    cost = STEADINESS * np.log(steps / period) ** 2
-    strength = envelope / max(float(envelope.std()), 1e-9)
+    cost = (STEADINESS * np.log(steps / period) ** 2).round(9)
+    strength = (envelope / max(float(envelope.std()), 1e-9)).round(9)
     total = np.zeros(longest + len(strength))  # silence before the first frame
     before = np.full(len(strength), -1)
     # The frames of a block, which is no longer than the shortest step, do not depend on each other.
@@ -261,7 +263,7 @@ def _bar_phase(beats: np.ndarray, score: Score) -> int:
     beat = np.rint(onset).astype(np.int64)
     length = np.clip(end - onset, 0.1, BEATS_PER_BAR)
     weight = length**1.5 * notes.velocity * (np.abs(onset - beat) < EARLY_BEATS)
-    votes = np.bincount(beat % BEATS_PER_BAR, weight, BEATS_PER_BAR)
+    votes = np.bincount(beat % BEATS_PER_BAR, weight, BEATS_PER_BAR).round(6)
     return -int(votes.argmax()) % BEATS_PER_BAR
 
 

@@ -322,7 +322,7 @@ def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np
     silent = total[:, 0] == 0
     scores[silent] = 0
     scores[silent, NONE] = SILENCE_SCORE * silent_beats[silent]
-    return scores
+    return scores.round(9)  # the last bits of powers and products depend on the processor, and would decide ties
 
 
 def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -361,7 +361,7 @@ def key(pitch: np.ndarray, weight: np.ndarray) -> int:
     classes = np.bincount(pitch % 12, weights=weight, minlength=12)
     profiles = _KEYS - _KEYS.mean(1, keepdims=True)
     correlation = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
-    return int(correlation.argmax())
+    return int(correlation.round(9).argmax())  # as in `_scores`
 
 
 # A chord progression given by the user, with bar lines: `C | G7 | Am F | C`. A double bar line, `||`, counts as one. An
