@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from musicgen.attention import map_state
 from musicgen.common.learning import generator_from
-from musicgen.kernel.host import tools
+from musicgen.kernel.host import Span, tools
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
 from musicgen.performer import Performer, State
@@ -31,9 +32,8 @@ def network_of(performer: Performer) -> KernelNetwork | EagerNetwork:
 class EagerState:
     """The state of a sequence in torch, with its logits in the kernel's memory."""
 
-    def __init__(self, state: State, vocabulary: int) -> None:
-        self.state = state
-        self.logits_span = tools().take(4 * vocabulary)
+    def __init__(self, state: State, logits: Span) -> None:
+        self.state, self.logits_span = state, logits
 
     @property
     def logits_at(self) -> int:
@@ -48,11 +48,8 @@ class EagerState:
 
     def copy(self) -> EagerState:
         """Return a state that continues independently."""
-        other = EagerState(self.state, self.logits_span.bytes // 4)
-        other.logits_span.view()[:] = self.logits_span.view()
         layers = tuple(map_state(x, Tensor.clone) for x in self.state.layers)  # changed in place
-        other.state = State(**{**vars(self.state), "layers": layers})
-        return other
+        return EagerState(replace(self.state, layers=layers), self.logits_span.copy())
 
 
 class EagerNetwork:
@@ -64,7 +61,7 @@ class EagerNetwork:
     def begin(self, seed: int) -> EagerState:
         """Return the state before a sequence's first token; the seed draws the noise of its encoding."""
         state = self._performer.start(generator_from(seed))
-        return EagerState(state, self.config.vocabulary_size)
+        return EagerState(state, self.kernel.take(4 * self.config.vocabulary_size))
 
     def advance(
         self,
@@ -87,8 +84,7 @@ class EagerNetwork:
                 logits, state.state = self._performer.prefill(
                     ids.long()[None].to(device), state.state, recalled, strength
                 )
-                found = logits[0].float().cpu().numpy()
-                state.logits_span.view(np.float32)[: len(found)] = found
+                state.logits_span.write(logits[0].float().cpu().numpy())
 
 
 @contextmanager

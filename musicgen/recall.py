@@ -99,21 +99,18 @@ class Recollection:
         self.recaller, self.strength = recaller, strength
         self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, its expected drum hits
         kernel = recaller.kernel
-        self._struct = kernel.take(4 * len(_FIELDS))
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)
         self._avoided = kernel.take(0)  # hashes of the notes of bars that are not recalled
         self._most_ids = self._most_bars = 0  # that there can be by now
         self._rows = 0  # of the table of bars
-        none = ("match", "cursor", "source", "last_copied", "current_part")
-        state = dict.fromkeys(none, -1)
         kind, value, named = (span.address for span in recaller.spans)
-        self._write(
-            kind=kind, value=value, named=named, named_count=recaller.named_count,
-            columns=recaller.columns, limit=REPEAT_LIMIT,
-            **dict.fromkeys(("avoided_count", "length", "match_length", "agreed", "begun", "first_bar"), 0),
-            return_kind=UNPLANNED, **state,
-        )  # fmt: skip
+        given = {"kind": kind, "value": value, "named": named, "named_count": recaller.named_count}
+        none = dict.fromkeys(("match", "cursor", "source", "last_copied", "current_part"), -1)
+        start = {**given, **none, "columns": recaller.columns, "limit": REPEAT_LIMIT}
+        words = [start.get(name, 0) for name in _FIELDS]
+        self._struct = kernel.place(np.array(words, np.int64).astype(np.int32))
+        self._words: np.ndarray | None = None  # a copy of the structure, until the next token
         self._point()
 
     @property
@@ -121,29 +118,27 @@ class Recollection:
         """The address of the structure."""
         return self._struct.address
 
-    def _words(self) -> np.ndarray:
-        return self._struct.view(np.int32)
+    def __getitem__(self, name: str) -> int:
+        """Return a number of the state by its name."""
+        if self._words is None:
+            self._words = self._struct.read(np.int32, len(_FIELDS))
+        return int(self._words[_AT[name]])
 
     def _write(self, **fields: int) -> None:
-        words = self._words()
         for name, value in fields.items():
-            words[_AT[name]] = value
+            self._struct.write(np.array([value], np.uint32), 4 * _AT[name])
+        self._words = None
 
     def _point(self) -> None:
         """Write the addresses of the arrays into the structure."""
         spans = {"ids": self._ids, "table": self._table, "bars": self._bars, "avoided": self._avoided}
-        words = self._struct.view(np.uint32)
-        for name, span in spans.items():
-            words[_AT[name]] = span.address
+        self._write(**{name: span.address for name, span in spans.items()})
 
-    def __getitem__(self, name: str) -> int:
-        """Return a number of the state by its name."""
-        return int(self._words()[_AT[name]])
-
-    def table(self) -> np.ndarray:
-        """Return the table of bars, (bars, columns), valid until the next token."""
+    def table(self, start: int, stop: int) -> np.ndarray:
+        """Return rows of the table of bars, (bars, columns)."""
         columns = self.recaller.columns
-        return self._bars.view(np.int32)[: self._rows * columns].reshape(-1, columns)
+        found = self._bars.read(np.int32, (stop - start) * columns, start * columns)
+        return found.reshape(-1, columns)
 
     def bars(self) -> range:
         """Return the numbers of the bars begun so far, without those that were given ahead."""
@@ -151,30 +146,27 @@ class Recollection:
 
     def tokens_of(self, bar: int) -> np.ndarray:
         """Return the tokens of a bar so far, without annotations."""
-        table = self.table()
         last = bar == self["begun"] - 1
-        stop = self["length"] if last else int(table[bar + 1, START]) - 1
-        return self._ids.view(np.int32)[table[bar, START] : stop]
+        starts = self.table(bar, bar + 1 if last else bar + 2)[:, START].tolist()
+        stop = self["length"] if last else starts[1] - 1
+        return self._ids.read(np.int32, stop - starts[0], starts[0])
 
     def next_of_source(self) -> int:
         """Return the source's next token, −1 without an aligned source."""
         cursor = self["cursor"]
-        return -1 if cursor < 0 else int(self._ids.view(np.int32)[cursor])
+        return -1 if cursor < 0 else int(self._ids.read(np.int32, 1, cursor)[0])
 
     @property
     def source_is_requested(self) -> bool:
         """Whether the request has set the source of the current bar."""
         bar = self["begun"] - 1
-        return bar >= 0 and int(self.table()[bar, REQUESTED_SOURCE]) >= 0
+        return bar >= 0 and int(self.table(bar, bar + 1)[0, REQUESTED_SOURCE]) >= 0
 
     def copy(self) -> Self:
         """Return an independent copy."""
         other = copy(self)
-        kernel = self.recaller.kernel
         for name in ("_struct", "_table", "_ids", "_bars"):
-            span = getattr(self, name)
-            setattr(other, name, kernel.take(span.bytes))
-            getattr(other, name).view()[:] = span.view()
+            setattr(other, name, getattr(self, name).copy())
         other._point()
         return other
 
@@ -183,18 +175,19 @@ class Recollection:
         now = self["begun"]
         self._reserve(0, max(0, now + max(sources, default=0) + 1 - self._most_bars))
         for bar, source in sources.items():
-            self.table()[bar + now, REQUESTED_SOURCE] = source + now
+            at = (bar + now) * self.recaller.columns + REQUESTED_SOURCE
+            self._bars.write(np.array([source + now], np.int32), 4 * at)
 
     def avoid(self, other: Recollection) -> None:
         """Recall no bar with the notes of a bar that another sequence has completed."""
-        hashes = other.table()[: max(other["begun"] - 1, 0), NOTES_HASH].copy()
-        self._avoided = self.recaller.kernel.place(hashes)
+        hashes = other.table(0, max(other["begun"] - 1, 0))[:, NOTES_HASH]
+        self._avoided = self.recaller.kernel.place(hashes.copy())
         self._write(avoided_count=len(hashes))
         self._point()
 
     def adapt_limit(self) -> None:
         """Raise the limit on repetition to that of the piece so far; lift it if one bar makes up most of the piece."""
-        counts = self.table()[: max(self["begun"] - 1, 0), COUNT]
+        counts = self.table(0, max(self["begun"] - 1, 0))[:, COUNT]
         most = int(counts[counts < INFINITE].max(initial=0))
         one_bar = 2 * most > len(counts) > 1
         self._write(limit=INFINITE if one_bar else max(REPEAT_LIMIT, most))
@@ -205,22 +198,21 @@ class Recollection:
         return _guesses([self] * len(tokens), tokens)
 
     def _reserve(self, tokens: int, bars: int) -> None:
-        """Make room for more tokens and bars."""
+        """Make room for more tokens and bars; the next ones change the state."""
+        self._words = None
         self._most_ids, self._most_bars = self._most_ids + tokens, self._most_bars + bars
         kernel, ids, table = self.recaller.kernel, self._ids, self._bars
-        if 4 * self._most_ids >= ids.bytes:
-            self._ids = kernel.take(max(4 * self._most_ids + 4, 2 * ids.bytes, 256))
-            self._ids.view()[: ids.bytes] = ids.view()
+        if 4 * self._most_ids >= ids.size:
+            self._ids = kernel.take(max(4 * self._most_ids + 4, 2 * ids.size, 256))
+            kernel.call("move", self._ids.address, ids.address, ids.size)
             self._point()
         if self._most_bars >= self._rows:
-            had, before = self._rows, self.table()
+            had, columns = self._rows, self.recaller.columns
             self._rows = max(self._most_bars + 1, 2 * had, 64)
-            self._bars = kernel.take(4 * self._rows * self.recaller.columns)
-            before = table.view(np.int32)[: before.size].reshape(before.shape)  # the memory may have moved
-            self.table()[:had] = before
-            self.table()[had:, :REQUESTED_SOURCE] = 0
-            self.table()[had:, REQUESTED_SOURCE:] = -1
-            self.table()[had:, NOTES_HASH:PLAN_LEVELS] = 0
+            fresh = np.zeros((self._rows, columns), np.int32)
+            fresh[:, [REQUESTED_SOURCE, *range(PLAN_LEVELS, columns)]] = -1
+            fresh[:had] = table.read(np.int32, had * columns).reshape(had, columns)
+            self._bars = kernel.place(fresh)
             self._point()
 
 
@@ -239,4 +231,4 @@ def _guesses(sequences: Sequence[Recollection], tokens: np.ndarray) -> np.ndarra
     addresses = kernel.place(np.array([one.address for one in sequences], np.uint32))
     given, found = kernel.place(np.asarray(tokens, np.int32)), kernel.take(8 * len(tokens))
     kernel.call("recall", len(tokens), addresses.address, given.address, found.address)
-    return found.view(np.int16)[: 4 * len(tokens)].reshape(-1, 4).copy()
+    return found.read(np.int16, 4 * len(tokens)).reshape(-1, 4)

@@ -43,8 +43,8 @@ def limit_repetition(sequence: Recollection) -> Nats:
     now = sequence["begun"] - 1
     back = sequence.recaller.bars_back
     possible = back <= now
-    if possible.any():
-        counts = sequence.table()[now - back[possible], COUNT]
+    if now >= 0 and possible.any():
+        counts = sequence.table(0, now)[now - back[possible], COUNT]
         yield sequence.recaller.returns[possible][counts >= sequence["limit"]], -EXHAUSTED_PENALTY
 
 

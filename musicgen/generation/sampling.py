@@ -170,13 +170,13 @@ class Draws:
     ) -> np.ndarray:
         """Draw a token for each row: (B,) addresses of logits, (B, V) of bias and (B,) in [0, 1) → (B,).
 
-        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next. Raises
-        ValueError for logits that are not finite.
+        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next. The
+        token is −1 if nothing can, and −2 if logits are not finite.
         """
         count, placed = len(logits), self._kernel.place(bias.astype(np.float32, copy=False))
         draws = np.repeat(self._same, count)
         draws["logits"], draws["unguided"], draws["uniform"] = logits, unguided, uniforms
         draws["bias"] = placed.address + 4 * self._vocabulary * np.arange(count)
-        given, found = self._kernel.place(draws.view(np.uint8)), self._kernel.take(4 * count)
+        given, found = self._kernel.place(draws), self._kernel.take(4 * count)
         self._kernel.call("draw", count, given.address, found.address)
-        return found.view(np.int32)[:count].astype(np.int64)
+        return found.read(np.int32, count).astype(np.int64)

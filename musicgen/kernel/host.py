@@ -1,7 +1,8 @@
-"""Runs the kernel by wasmtime, and shares out its memory.
+"""The kernel's instance, and the sharing out of its memory.
 
 Everything that the kernel works on lies in its memory, in spans that Python allocates. A span is freed with the object
-that holds it.
+that holds it. Memory is only read and written in pieces, so that it can belong to another host of WebAssembly, such as
+a browser (`Machine`); here that is wasmtime.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ import threading
 from collections import defaultdict
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 PAGE = 1 << 16
-LARGEST = 1 << 32  # bytes that an address can name
 ALIGNED = 16
 POOLED = 1 << 18  # bytes; smaller spans are rounded up to powers of two, to be used again for others
 GROWTH = 1 << 22  # bytes by which the memory grows at least
@@ -26,6 +26,28 @@ GROWTH = 1 << 22  # bytes by which the memory grows at least
 
 class KernelError(RuntimeError):
     """The kernel cannot run here, or not with what was asked of it."""
+
+
+class Machine(Protocol):
+    """An instance of the kernel in some host of WebAssembly."""
+
+    size: int  # of its memory, in bytes
+
+    def call(self, name: str, *arguments: int | float) -> Any:
+        """Call an exported function; without one of this name, return the value of an exported number."""
+        ...
+
+    def read(self, address: int, size: int) -> np.ndarray:
+        """Return a copy of a part of the memory."""
+        ...
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Write bytes to the memory."""
+        ...
+
+    def grow(self, pages: int) -> bool:
+        """Enlarge the memory, and return whether that was possible."""
+        ...
 
 
 @cache
@@ -49,63 +71,102 @@ def _module() -> tuple[Any, Any]:
         ) from None
 
 
-class Span:
-    """A part of the kernel's memory."""
-
-    __slots__ = ("_kernel", "address", "bytes")
-
-    def __init__(self, kernel: Kernel, address: int, size: int) -> None:
-        self._kernel, self.address, self.bytes = kernel, address, size
-
-    def view(self, dtype: DTypeLike = np.uint8) -> np.ndarray:
-        """Return the span as an array, valid until the memory grows."""
-        memory = self._kernel.memory
-        return memory[self.address : self.address + self.bytes].view(dtype)
-
-    def __del__(self) -> None:
-        self._kernel.give_back(self.address, self.bytes)
-
-
-class Kernel:
-    """An instance of the kernel; one thread may use it at a time."""
+class Wasmtime:
+    """An instance of the kernel in this process."""
 
     def __init__(self) -> None:
+        engine, module = _module()
         import wasmtime
 
-        engine, module = _module()
-        self._store = wasmtime.Store(engine)
+        self._store: Any = wasmtime.Store(engine)
         try:
-            exports = wasmtime.Instance(self._store, module, []).exports(self._store)
-            self._exports: dict[str, Any] = {
-                name: exports[name]
-                for name in ("advance", "draw", "recall", "normals", "exponentials", "logarithms")
-            }
-            self._memory: Any = exports["memory"]
-            self.model_at = int(exports["model_at"](self._store))
-            heap = exports["__heap_base"].value(self._store)
-        except (wasmtime.WasmtimeError, KeyError, TypeError, AttributeError) as error:
+            self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
+            self._memory: Any = self._exports["memory"]
+            self._see_memory()
+        except (wasmtime.WasmtimeError, KeyError) as error:
             raise KernelError(
-                f"musicgen/kernel/kernel.wasm is not the kernel of this version ({error!r}): "
-                "install musicgen again"
+                f"musicgen/kernel/kernel.wasm is not the kernel of this version ({error}): install musicgen again"
             ) from None
-        self._end = -(-int(heap) // ALIGNED) * ALIGNED  # of the memory that has been shared out
-        self._free: dict[int, list[int]] = defaultdict(list)  # addresses by size
-        self._lock = threading.Lock()
-        self._see_memory()
         _INSTANCES.add(self)
+
+    def _see_memory(self) -> None:
+        self.size = self._memory.data_len(self._store)
+        self._bytes = np.frombuffer(self._memory.get_buffer_ptr(self._store, self.size), np.uint8)
+
+    def call(self, name: str, *arguments: int | float) -> Any:
+        """Call an exported function; without one of this name, return the value of an exported number."""
+        found = self._exports[name]
+        if callable(found):
+            return found(self._store, *arguments)
+        return found.value(self._store)
+
+    def read(self, address: int, size: int) -> np.ndarray:
+        """Return a copy of a part of the memory."""
+        return self._bytes[address : address + size].copy()
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Write bytes to the memory."""
+        self._bytes[address : address + len(data)] = data
+
+    def grow(self, pages: int) -> bool:
+        """Enlarge the memory, and return whether that was possible."""
+        import wasmtime
+
+        try:
+            self._memory.grow(self._store, pages)
+        except wasmtime.WasmtimeError:
+            return False
+        self._see_memory()
+        return True
 
     def end(self) -> None:
         """Free the instance and its memory."""
-        self.memory = np.zeros(0, np.uint8)
-        self._exports, self._memory, self._store = {}, None, None
+        self.size, self._bytes = 0, np.zeros(0, np.uint8)
+        self._exports = self._memory = self._store = None
 
-    def _see_memory(self) -> None:
-        buffer = self._memory.get_buffer_ptr(self._store, self._memory.data_len(self._store))
-        self.memory = np.frombuffer(buffer, np.uint8)
 
-    def call(self, name: str, *arguments: int | float) -> None:
-        """Call a function of the kernel."""
-        self._exports[name](self._store, *arguments)
+_INSTANCES: WeakSet[Wasmtime] = WeakSet()
+
+
+class Span:
+    """A part of the kernel's memory."""
+
+    __slots__ = ("address", "kernel", "size")
+
+    def __init__(self, kernel: Kernel, address: int, size: int) -> None:
+        self.kernel, self.address, self.size = kernel, address, size
+
+    def read(self, dtype: DTypeLike, count: int, start: int = 0) -> np.ndarray:
+        """Return a copy of `count` elements from the element `start` on."""
+        size = np.dtype(dtype).itemsize
+        found = self.kernel.machine.read(self.address + start * size, count * size)
+        return found.view(dtype)
+
+    def write(self, array: np.ndarray, at: int = 0) -> None:
+        """Write an array from the byte `at` on."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.kernel.machine.write(self.address + at, data)
+
+    def copy(self) -> Span:
+        """Return a span with the same content."""
+        other = self.kernel.take(self.size)
+        self.kernel.call("move", other.address, self.address, self.size)
+        return other
+
+    def __del__(self) -> None:
+        self.kernel.give_back(self.address, self.size)
+
+
+class Kernel:
+    """An instance of the kernel, with its memory shared out; one thread may use it at a time."""
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        self.machine = machine or new_machine()
+        self.call = self.machine.call
+        self.model_at = int(self.call("model_at"))
+        self._end = -(-int(self.call("__heap_base")) // ALIGNED) * ALIGNED  # of what is shared out
+        self._free: dict[int, list[int]] = defaultdict(list)  # addresses by size
+        self._lock = threading.Lock()
 
     def take(self, size: int) -> Span:
         """Return a span of at least this size, with any content."""
@@ -115,16 +176,15 @@ class Kernel:
             if free := self._free[size]:
                 return Span(self, free.pop(), size)
             address = self._end
-            if address + size > len(self.memory):
-                self._grow(address + size - len(self.memory))
+            if address + size > self.machine.size:
+                self._grow(address + size - self.machine.size)
             self._end = address + size
         return Span(self, address, size)
 
     def place(self, array: np.ndarray) -> Span:
         """Return a span that holds a copy of an array."""
-        array = np.ascontiguousarray(array)
         span = self.take(array.nbytes)
-        span.view()[: array.nbytes] = array.reshape(-1).view(np.uint8)
+        span.write(array)
         return span
 
     def give_back(self, address: int, size: int) -> None:
@@ -132,18 +192,12 @@ class Kernel:
         self._free[size].append(address)
 
     def _grow(self, size: int) -> None:
-        import wasmtime
-
-        for wanted in (max(size, GROWTH), size):
-            try:
-                self._memory.grow(self._store, -(-wanted // PAGE))
-            except wasmtime.WasmtimeError:
-                continue
-            return self._see_memory()
-        raise KernelError(
-            f"there is no memory for another {size:,} bytes beside the {len(self.memory):,} of the music that is "
-            "being written: ask for fewer variations at once"
-        )
+        pages, least = (-(-wanted // PAGE) for wanted in (max(size, GROWTH), size))
+        if not self.machine.grow(pages) and not self.machine.grow(least):
+            raise KernelError(
+                f"there is no memory for another {size:,} bytes besides the {self.machine.size:,} of the music that is "
+                "being written: ask for fewer variations at once"
+            )
 
     def exponentials(self, x: np.ndarray) -> np.ndarray:
         """Return e to the power of numbers, the same bits on every machine."""
@@ -156,7 +210,12 @@ class Kernel:
     def _mapped(self, name: str, x: np.ndarray) -> np.ndarray:
         span = self.place(np.asarray(x, np.float64))
         self.call(name, span.address, x.size)
-        return span.view(np.float64)[: x.size].reshape(x.shape).copy()
+        return span.read(np.float64, x.size).reshape(x.shape)
+
+
+def new_machine() -> Machine:
+    """Return a new instance of the kernel, in the host of WebAssembly that there is."""
+    return Wasmtime()
 
 
 @cache
@@ -165,12 +224,9 @@ def tools() -> Kernel:
     return Kernel()
 
 
-_INSTANCES: WeakSet[Kernel] = WeakSet()
-
-
 @atexit.register
 def _end() -> None:
-    """Free what wasmtime holds while the interpreter is whole; spans that are left have no memory any more."""
-    for kernel in [*_INSTANCES]:
-        kernel.end()
+    """Free what wasmtime holds while the interpreter is whole."""
+    for machine in [*_INSTANCES]:
+        machine.end()
     _module.cache_clear()

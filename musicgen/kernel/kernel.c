@@ -19,6 +19,7 @@
 #include <wasm_simd128.h>
 
 typedef int8_t i8;
+typedef uint8_t u8;
 typedef int16_t i16;
 typedef int32_t i32;
 typedef int64_t i64;
@@ -103,6 +104,8 @@ typedef struct {
 } Item;
 
 EXPORT(model_at) void *model_at(void) { return &model; }
+EXPORT(move) void move(u8 *to, const u8 *from, i32 bytes) { copy(to, from, bytes); }
+EXPORT(clear) void clear(u8 *at, i32 bytes) { fill(at, 0, bytes); }
 
 // ---------------------------------------------------------------------------------------------- functions
 

@@ -35,7 +35,8 @@ class KernelNetwork:
         packing = Packing(self.kernel, config, tensors, path)
         self.fields, self._spans = packing.fields, packing.spans
         self._at = {name: place for place, name in enumerate(packing.fields)}
-        self._words()[:] = packing.words()
+        self._fields_at = self.kernel.model_at
+        self.kernel.machine.write(self._fields_at, packing.words().view(np.uint8))
         self._items = self.kernel.take(ITEMS * ITEM.itemsize)
         f = {name: int(value) for name, value in packing.fields.items()}
         channels = f["slots"] * f["heads"] * f["head_width"] * f["encoded"]
@@ -55,81 +56,85 @@ class KernelNetwork:
         self._block = 4 * f["layers"] * f["metric_features"] * (f["head_width"] + 1)
         self._stack = self.kernel.take(4)  # of the addresses of free blocks
         self._blocks: list[Span] = []
+        self.blocks_taken = 0
 
     @property
     def most_bytes(self) -> int:
         """The size of a state whose metric memory is full."""
         return self.state_bytes + self._block * int(self.fields["metric_rows"])
 
-    def _words(self) -> np.ndarray:
-        start = self.kernel.model_at
-        return self.kernel.memory[start : start + 4 * len(self.fields)].view(np.int32)
-
     def begin(self, seed: int) -> State:
         """Return the state before a sequence's first token; the seed draws the noise of its encoding."""
-        state = State(self)
-        state.span.view()[:] = 0
+        span, noise = self.kernel.take(self.state_bytes), None
+        self.kernel.call("clear", span.address, span.size)
         sines, gates = self._noise
         if sines + gates:
-            state.noise = self.kernel.take(4 * (sines + gates))
-            at, scale = state.noise.address, float(self.fields["noise_scale"])
+            noise = self.kernel.take(4 * (sines + gates))
+            at, scale = noise.address, float(self.fields["noise_scale"])
             self.kernel.call("normals", signed(seed), 0, at, sines, 1.0)
             self.kernel.call("normals", signed(seed), sines, at + 4 * sines, gates, scale)
-        state.point()
-        state.head["seed"] = seed
-        return state
+        span.write(np.array(seed, "<u8"), STATE.fields["seed"][1])
+        return State(self, span, noise)
 
     def advance(
         self, states: Sequence[State], tokens: np.ndarray, guesses: np.ndarray | None = None,
         strengths: np.ndarray | float = 1.0,
-    ) -> np.ndarray:  # fmt: skip
-        """Append tokens to states, in order, and return the logits after each: (count,) → (count, V).
-
-        `guesses`, (count, 4), are those of recall.
-        """
+    ) -> None:  # fmt: skip
+        """Append tokens to states, in order; `guesses`, (count, 4), are those of recall."""
         addresses = np.array([state.span.address for state in states], np.uint32)
         items = np.zeros(len(tokens), ITEM)
         items["state"], items["token"], items["strength"] = addresses, tokens, strengths
         if guesses is not None:
             items["guesses"] = guesses
-        logits = np.empty((len(tokens), int(self.fields["vocabulary"])), np.float32)
         for start in range(0, len(items), ITEMS):
             some = items[start : start + ITEMS]
             self._reserve(len(some) * int(self.fields["metric_heads"]))
-            self._items.view()[: some.nbytes] = some.view(np.uint8)
+            self._items.write(some)
             self.kernel.call("advance", len(some), self._items.address)
-            logits[start : start + ITEMS] = self._logits(len(some))
-        return logits
-
-    def _logits(self, count: int) -> np.ndarray:
-        width, start = int(self.fields["head_outputs"]), int(self.fields["logits"])
-        found = self.kernel.memory[start : start + 4 * count * width].view(np.float32)
-        return found.reshape(count, width)[:, : int(self.fields["vocabulary"])]
+    def logits(
+        self, state: State, tokens: np.ndarray, guesses: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Append tokens to one state, and return the logits after each: (T,) → (T, V)."""
+        found, width, size = [], int(self.fields["head_outputs"]), int(self.fields["vocabulary"])
+        for start in range(0, len(tokens), ITEMS):
+            some = slice(start, start + ITEMS)
+            count = len(tokens[some])
+            self.advance([state] * count, tokens[some], None if guesses is None else guesses[some])
+            rows = self.kernel.machine.read(int(self.fields["logits"]), 4 * count * width)
+            found.append(rows.view(np.float32).reshape(count, width)[:, :size])
+        return np.concatenate(found)
 
     def _reserve(self, count: int) -> None:
         """Take more blocks if fewer than these are free."""
-        free = int(self._words()[self._at["free_count"]])
-        if free >= count:
+        free = self.free_blocks()
+        if free >= count or not count:
             return
         more = max(count - free, BLOCKS)
         span = self.kernel.take(more * self._block)
         self._blocks.append(span)
-        total = sum(span.bytes // self._block for span in self._blocks)
-        if 4 * total > self._stack.bytes:
-            stack = self.kernel.take(8 * total)
-            stack.view(np.uint32)[:free] = self._stack.view(np.uint32)[:free]
+        self.blocks_taken += span.size // self._block
+        if 4 * self.blocks_taken > self._stack.size:
+            stack = self.kernel.take(8 * self.blocks_taken)
+            stack.write(self._stack.read(np.uint32, free))
             self._stack = stack
-            self._words()[self._at["free_blocks"]] = stack.address
-        self.free(span.address + self._block * np.arange(span.bytes // self._block, dtype=np.uint32))
+            self._write("free_blocks", stack.address)
+        self.free(span.address + self._block * np.arange(span.size // self._block, dtype=np.uint32))
+
+    def free_blocks(self) -> int:
+        """Return the number of free blocks of metric memory."""
+        at = self._fields_at + 4 * self._at["free_count"]
+        return int(self.kernel.machine.read(at, 4).view(np.int32)[0])
 
     def free(self, blocks: np.ndarray) -> None:
         """Take back blocks of metric memory."""
-        if not len(self.kernel.memory):  # at the end of the program
-            return
-        words, at = self._words(), self._at["free_count"]
-        free = int(words[at])
-        self._stack.view(np.uint32)[free : free + len(blocks)] = blocks
-        words[at] = free + len(blocks)
+        if len(blocks) and self.kernel.machine.size:  # not at the end of the program
+            free = self.free_blocks()
+            self._stack.write(blocks, 4 * free)
+            self._write("free_count", free + len(blocks))
+
+    def _write(self, field: str, value: int) -> None:
+        at = self._fields_at + 4 * self._at[field]
+        self.kernel.machine.write(at, np.array([value], np.uint32).view(np.uint8))
 
 
 def signed(seed: int) -> int:
@@ -150,20 +155,14 @@ class Shared:
 class State:
     """The state of a sequence: what the network remembers of its tokens, and the logits of the next one."""
 
-    def __init__(self, network: KernelNetwork) -> None:
-        self.network = network
-        self.span = network.kernel.take(network.state_bytes)
-        self.noise: Span | None = None  # its copies have the same
-        self._shared: tuple[Shared, ...] = ()
-
-    @property
-    def head(self) -> np.ndarray:
-        """The structure `Sequence` of kernel.c."""
-        return self.span.view()[: STATE.itemsize].view(STATE)[0]
-
-    def array(self, name: str, dtype: Any = np.float32) -> np.ndarray:
-        """Return a view of a part of the state, valid until the memory grows."""
-        return self.span.view()[self.network.layout[name]].view(dtype)
+    def __init__(
+        self, network: KernelNetwork, span: Span, noise: Span | None, shared: tuple[Shared, ...] = ()
+    ) -> None:  # fmt: skip
+        """Take a span with the content of a state, and write the addresses of its parts there."""
+        self.network, self.span, self.noise, self._shared = network, span, noise, shared
+        starts = [span.address + part.start for part in network.layout.values()]
+        noise_at = 0 if noise is None else noise.address
+        span.write(np.array([*starts[:-1], noise_at, starts[-1]], np.uint32))
 
     @property
     def bytes(self) -> int:
@@ -175,35 +174,20 @@ class State:
         """The address of the logits of the next token."""
         return self.span.address + self.network.layout["logits"].start
 
-    @property
-    def logits(self) -> np.ndarray:
-        """The logits of the next token, (V,)."""
-        return self.array("logits").copy()
-
-    def point(self) -> None:
-        """Write the addresses of the parts into the structure."""
-        head = self.span.view()[: STATE.itemsize].view(STATE)
-        for name, place in self.network.layout.items():
-            head[name] = self.span.address + place.start
-        head["noise"] = 0 if self.noise is None else self.noise.address
-
     def copy(self) -> State:
         """Return a state that continues independently; both read the blocks of metric memory so far."""
-        own = self._own()
+        blocks, own = self._blocks()
         if own.any():
-            blocks = self.array("blocks", np.uint32)
             self._shared += (Shared(self.network, blocks[own]),)
-            blocks[own] |= 1
-        other = State(self.network)
-        other.span.view()[:] = self.span.view()
-        other.noise, other._shared = self.noise, self._shared
-        other.point()
-        return other
+            self.span.write(blocks + own, self.network.layout["blocks"].start)  # odd: shared
+        return State(self.network, self.span.copy(), self.noise, self._shared)
 
-    def _own(self) -> np.ndarray:
-        blocks = self.array("blocks", np.uint32)
-        return (blocks != 0) & (blocks % 2 == 0)
+    def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the addresses of the rows' blocks, and which of them belong to this state alone."""
+        place = self.network.layout["blocks"]
+        found = self.span.read(np.uint32, (place.stop - place.start) // 4, place.start // 4)
+        return found, (found != 0) & (found % 2 == 0)
 
     def __del__(self) -> None:
-        if len(self.network.kernel.memory):
-            self.network.free(self.array("blocks", np.uint32)[self._own()])
+        blocks, own = self._blocks()
+        self.network.free(blocks[own])

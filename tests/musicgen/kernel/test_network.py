@@ -17,6 +17,7 @@ from musicgen.position.spe.base import SpeCode, StochasticPosition
 from musicgen.position.spe.convolutional import ConvSpe, WhiteNoise
 from tests.musicgen.toys import RECALL, stirred, toy_model, toy_tokens
 
+SEED = 5
 METRE = MetreConfig(bars=(1, 2), remembers=(2, 8), features=3)
 SPE = {"name": "sine_spe", "realisations": 8}
 KNOWN = {
@@ -72,8 +73,8 @@ class KernelNoise(WhiteNoise):
         for place in range(start, stop):
             for channel in range(own):
                 at = (place * channels + self.slot * own + channel) * width
-                kernel.call("normals", int(self.state.head["seed"]), at, span.address, width, 1.0)
-                found[channel, place - start] = span.view(np.float32)[:width]
+                kernel.call("normals", SEED, at, span.address, width, 1.0)
+                found[channel, place - start] = span.read(np.float32, width)
         return torch.from_numpy(found).view(heads, head_width, stop - start, width)
 
 
@@ -84,9 +85,9 @@ def code_of(state: State, model: Performer) -> Any:
         return None
     names = ("slots", "heads", "head_width", "waves", "encoded")
     slots, heads, head_width, waves, width = (int(f[name]) for name in names)
-    noise = np.zeros(0) if state.noise is None else state.noise.view(np.float32)
     sines = slots * heads * head_width * 2 * waves * width
-    gates = slots * heads * head_width * width
+    gates = slots * heads * head_width * width if position.config.gated else 0
+    noise = np.zeros(0) if state.noise is None else state.noise.read(np.float32, sines + gates)
     if isinstance(position, ConvSpe):
         drawn: Any = tuple(KernelNoise(state, slot) for slot in range(slots))
     else:
@@ -105,12 +106,12 @@ def test_the_kernel_computes_what_torch_does(changes: dict[str, Any]):
     network = network_of(model)
     assert isinstance(network, KernelNetwork)
     ids = toy_tokens(1, 60, seed=1)
-    state = network.begin(5)
-    start = model._start(code_of(network.begin(5), model))
+    state = network.begin(SEED)
+    start = model._start(code_of(network.begin(SEED), model))
     guesses = None
     if model.recall is not None:
         guesses = model.recall.begin().take(ids[0].numpy())
-    found = network.advance([state] * 60, ids[0].numpy(), guesses)
+    found = network.logits(state, ids[0].numpy(), guesses)
     with torch.inference_mode():
         wanted = model.extend(ids, start)[0][0].numpy()
     bound = 2e-3 * np.abs(wanted).max()  # activations have 16 bits
@@ -121,13 +122,13 @@ def test_the_kernel_computes_what_torch_does(changes: dict[str, Any]):
 def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, Any]):
     """A prompt at once or token by token, and copies that go on among others, some of them apart."""
     network = network_of(stirred(toy_model(layers=2, **changes)))
+    assert isinstance(network, KernelNetwork)
     ids, random = toy_tokens(1, 40, seed=2)[0].numpy(), np.random.default_rng(0)
     state = network.begin(3)
-    alone = np.concatenate([network.advance([state], ids[at : at + 1]) for at in range(40)])
-    at_once = network.begin(3)
-    np.testing.assert_array_equal(network.advance([at_once] * 40, ids), alone)
+    alone = np.concatenate([network.logits(state, ids[at : at + 1]) for at in range(40)])
+    np.testing.assert_array_equal(network.logits(network.begin(3), ids), alone)
     prompt = network.begin(3)
-    network.advance([prompt] * 25, ids[:25])
+    network.logits(prompt, ids[:25])
     own, others = prompt.copy(), [prompt.copy() for _ in range(9)] + [network.begin(n) for n in range(9)]
     for at in range(25, 40):
         some = [others[n] for n in random.permutation(18)[: random.integers(1, 18)]]
@@ -135,17 +136,24 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
         states = [*some[:place], own, *some[place:]]
         tokens = random.integers(0, 11, len(states))
         tokens[place] = ids[at]
-        np.testing.assert_array_equal(network.advance(states, tokens)[place], alone[at])
+        network.advance(states, tokens)
+        np.testing.assert_array_equal(logits_of(own), alone[at])
         if at == 30:
             others = [one.copy() for one in others]
             own = own.copy()
-    np.testing.assert_array_equal(network.advance([prompt], ids[25:26])[0], alone[25])
+    np.testing.assert_array_equal(network.logits(prompt, ids[25:26])[0], alone[25])
+
+
+def logits_of(state: State) -> np.ndarray:
+    """Return the logits of the next token."""
+    start = state.network.layout["logits"].start // 4
+    return state.span.read(np.float32, state.network.config.vocabulary_size, start)
 
 
 def test_blocks_of_metric_memory_are_freed_with_their_states():
     network = network_of(toy_model(layers=2, metre=METRE))
     assert isinstance(network, KernelNetwork)
-    free = lambda: int(network._words()[network._at["free_count"]])  # noqa: E731
+    free = network.free_blocks
     ids = toy_tokens(1, 40)[0].numpy()
     state = network.begin(0)
     network.advance([state] * 40, ids)
@@ -157,12 +165,12 @@ def test_blocks_of_metric_memory_are_freed_with_their_states():
     del copies
     assert free() == before
     del state
-    assert free() == sum(span.bytes // network._block for span in network._blocks)
-    memory = len(network.kernel.memory)
+    assert free() == network.blocks_taken
+    memory = network.kernel.machine.size
     for _ in range(50):
         state = network.begin(0)
         network.advance([state] * 40, ids)
-    assert len(network.kernel.memory) == memory
+    assert network.kernel.machine.size == memory
 
 
 def test_frequencies_in_musical_time_are_those_of_torch():
