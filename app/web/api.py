@@ -263,4 +263,5 @@ def add_api(api: Api) -> None:
 
     go_on.__name__ = "continue"  # the name of the endpoint and of the tool for assistants
     for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity):
-        gr.api(api.answering(action), api_name=action.__name__, concurrency_limit=None)
+        endpoint = api.answering(action)
+        gr.api(endpoint, api_name=action.__name__, concurrency_limit=None)  # pyright: ignore[reportPrivateImportUsage]

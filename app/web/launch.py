@@ -59,7 +59,10 @@ from musicgen.generation.sampling import CONTROLS, MUSICAL
 from tokenization.wording import sentence
 
 KEPT = "public, max-age=31536000, immutable"  # for files whose URL changes with their content
-COMPRESSION = 4  # of scripts and styles: a higher level takes longer than it saves
+COMPRESSED = [
+    Middleware(GZipMiddleware, compresslevel=4)
+]  # a higher level takes longer than it saves
+STREAMED = ("write", "sound")  # endpoints whose answers are sent as they are made
 
 # What a browser loads: the page, its files, and the soundfont.
 
@@ -152,13 +155,12 @@ def page_routes(models: OfferedModels, soundfont: Path | None) -> list[BaseRoute
     async def robots(_: Request) -> Response:
         return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
-    files = GZipMiddleware(KeptFiles(directory=ASSETS), compresslevel=COMPRESSION)
     return [
-        Route("/", front),
+        Route("/", front, middleware=COMPRESSED),
         Route(f"/{address}/soundfont.sf2", played_with),
         Route("/favicon.ico", icon),  # browsers ask for it by themselves
         Route("/robots.txt", robots),
-        Mount(f"/{address}", files),
+        Mount(f"/{address}", KeptFiles(directory=ASSETS), middleware=COMPRESSED),
     ]
 
 
@@ -315,7 +317,13 @@ def open_page(
     files.mkdir(mode=0o700, exist_ok=True)
     desk = Desk(actions, soundfont, files)
     routes = page_routes(actions.models, soundfont)
-    routes += [Route(f"/desk/{name}", getattr(desk, name), methods=["POST"]) for name in DESK]
+    routes += [
+        Route(
+            f"/desk/{name}", getattr(desk, name), methods=["POST"],
+            middleware=None if name in STREAMED else COMPRESSED,
+        )
+        for name in DESK
+    ]  # fmt: skip
     around = [
         Middleware(Guard, names=names, room=room, files=files),
         Middleware(Page, routes=routes),
