@@ -110,6 +110,9 @@ def _serve(arguments: argparse.Namespace) -> None:
         for stream in (sys.stdout, sys.stderr):  # the work of other threads fails now
             output.drop(stream)
         raise
+    except Exception:
+        listener.close()
+        raise
     finally:
         composer.close()
         folder.cleanup()
