@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PLAYS := $(VENV)/.app
 INSTALLED := $(VENV)/.installed
 SECONDS ?= 600
 
@@ -16,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
-app: $(INSTALLED) ## open the web app
+app: $(PLAYS) ## open the web app
 	$(BIN)/musicgen app
 
 test: $(INSTALLED) ## run the tests, in minutes
@@ -122,21 +123,26 @@ vendor: ## build the page's synthesizer and score renderer from npm packages (ne
 	  echo "$$name"; echo; sed '/^GPL version 3/,$$d' $$name/[lL][iI][cC]*; echo; done > ../LICENSE
 	cp build/vendor/LICENSE $(VENDOR)/osmd/LICENSE
 
-install: $(INSTALLED) ## set up .venv only
+install: $(INSTALLED) ## set up .venv only, with everything
 
 # pip writes INSTALLER last: a package without it is incomplete, although pip considers it installed.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHOLE := $(BIN)/python -I -c 'from importlib.metadata import distributions as d, version as v; v("pip"); \
   exit(any(p.read_text("INSTALLER") is None for p in d()))' 2>/dev/null
 ifneq ($(shell $(WHOLE) && echo whole),whole)
-.PHONY: $(INSTALLED)
+.PHONY: $(PLAYS) $(INSTALLED)
 endif
 
-# torch goes first. PyPI's build for Linux brings CUDA, 2.7 GB; without an NVIDIA GPU it comes from PyTorch's CPU index,
-# unless pip is configured with another index.
-$(INSTALLED): pyproject.toml constraints.txt
+# What the page needs; the rest comes with the first target that trains, evaluates or tests.
+$(PLAYS): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; make PYTHON=python3.12 names another")'
 	$(WHOLE) || $(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[app]'
+	touch $@
+
+# torch goes before what needs it. PyPI's build for Linux brings CUDA, 2.7 GB; without an NVIDIA GPU it comes from
+# PyTorch's CPU index, unless pip is configured with another index.
+$(INSTALLED): $(PLAYS)
 	if [ "$$(uname)" != Linux ] || command -v nvidia-smi || $(PIP) config list | grep -E '^[^=]*(index-url|find-links|no-index)='; \
 	  then index=; else index='--index-url https://download.pytorch.org/whl/cpu'; fi >/dev/null; \
 	$(PIP) install --quiet $$index "$$(grep '^torch==' constraints.txt)"

@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from app import output
@@ -42,6 +43,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("app.commands.bench", "measure speed and memory on this machine"),
 }
 
+# The packages that are imported only where they are needed, and the extra of pyproject.toml that each comes with.
+EXTRAS = {
+    **dict.fromkeys(("jinja2", "matplotlib", "pandas", "scipy", "sklearn", "torch"), "train"),
+    **dict.fromkeys(("anyio", "fastapi", "gradio", "orjson", "pydantic", "starlette", "uvicorn"), "app"),
+}  # fmt: skip
 NO_MEMORY = "not enough memory for this; try less at a time"
 LONGEST_MESSAGE = 1000  # characters; a quotation in a message can be of any length
 WRONG_INPUT, NO_READER = 2, 141  # 141 is 128 + SIGPIPE, as shells report it
@@ -111,14 +117,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return output.INTERRUPTED
     except BrokenPipeError:
         return NO_READER
-    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+    except (ValueError, OSError, MemoryError, RuntimeError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and _extra_of(error) is None:
+            raise
         if isinstance(error, RuntimeError) and _user_message(error) is None:
             raise
         if sys.flags.dev_mode and not isinstance(error, UsageError):
             raise
+        if isinstance(error, ModuleNotFoundError):
+            error = ValueError(missing(error, arguments))
         output.remark([f"musicgen: {describe(error)}"])
         return WRONG_INPUT
     return 0
+
+
+def _extra_of(error: ModuleNotFoundError) -> str | None:
+    """Return the extra that brings a missing package, if one does."""
+    return EXTRAS.get((error.name or "").partition(".")[0])
+
+
+def missing(error: ModuleNotFoundError, arguments: Sequence[str] = ()) -> str:
+    """Say which package is missing, what needs it, and how to install it."""
+    words = [word for word in arguments if not word.startswith("-")]
+    called = " ".join(words[: 2 if words[:1] == ["evaluate"] else 1])
+    package, extra = (error.name or "").partition(".")[0], _extra_of(error)
+    is_clone = (Path(__file__).parents[1] / "pyproject.toml").is_file()
+    wanted = f'-e ".[{extra}]"' if is_clone else f'"symbolic-musicgen[{extra}]"'
+    return f"`musicgen {called}` needs {package}, which is not installed: pip install {wanted}"
 
 
 def _prepare_streams() -> None:

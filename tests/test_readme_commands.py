@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -137,6 +138,14 @@ def test_make_targets_exist(line: str):
     done = subprocess.run([*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {"app": "musicgen app", "test": "-m pytest"}[line.split()[1]] in done.stdout
+
+
+def test_the_extras_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = re.findall(
+        r"^\| `([\w-]+)` \| ", README.partition("| extra |")[2].partition("\n\n")[0], re.M
+    )
+    assert {*listed} == {*project["optional-dependencies"]} - {"gpu"}  # a former name
 
 
 @pytest.mark.long

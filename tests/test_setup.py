@@ -29,9 +29,9 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def made(clone: Path, *arguments: str, **environment: str) -> str:
+def made(clone: Path, *arguments: str, target: str = "install", **environment: str) -> str:
     environment = {**os.environ, "MAKEFLAGS": "", **environment}
-    words = ["make", "install", *arguments]
+    words = ["make", target, *arguments]
     done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -60,10 +60,18 @@ def test_torch_is_from_the_cpu_index_without_a_gpu_or_another_index(clone, gpu, 
     assert " ".join(line.partition("--quiet")[2].split()[:-1]) == index
 
 
+def test_the_app_is_set_up_without_torch(clone: Path):
+    plan = made(clone, "-n", target="app", PYTHON=sys.executable)
+    assert "--editable '.[app]'" in plan
+    assert "torch" not in plan
+    assert "--editable '.[dev]'" in made(clone, "-n", PYTHON=sys.executable)
+
+
 def test_an_interrupted_set_up_starts_over(clone: Path):
     venv = clone / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     (packages,) = venv.glob("lib/python*/site-packages")
+    (venv / ".app").touch()
     (venv / ".installed").touch()
     assert "-m venv --clear" in made(clone, "-n"), "no pip"
     for name in ("pip", "numpy"):

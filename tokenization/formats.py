@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tokenization.edit import Edit, NotKept
 from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, read_source
 from tokenization.midi.reading import ZIP
+from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -86,8 +87,6 @@ def _is_xml(data: bytes) -> bool:
 
 def midi(score: Score, title: str = "", provenance: Provenance | None = None) -> bytes:
     """Encode a score as MIDI, with the provenance in a text event."""
-    from tokenization.midi.writing import write_midi  # miditoolkit is missing on training machines
-
     return write_midi(score, texts=_texts(provenance))
 
 

@@ -73,51 +73,48 @@ def _serve(arguments: argparse.Namespace) -> None:
     from app.web.composing.composer import Composer
 
     host, port, share = arguments.host, arguments.port, arguments.share
-    if port is not None and not process.free(host, port):
-        raise ValueError(f"port {port} of {host} is taken or not permitted; choose another --port")
+    listener = process.listen(host, port)
     process.keep_memory_flat()
     folder = TemporaryDirectory(prefix="musicgen-app-", ignore_cleanup_errors=True)
     composer, names = Composer(), Names(host, arguments.known_as)
     try:
-        composer.start()  # in parallel with the import of gradio and the building of the page
+        composer.start()  # in parallel with the building of the page
         process.keep_gradio_local(Path(folder.name), host)
         from app.web.launch import open_page
 
-        actions, address, public = open_page(
+        actions, server = open_page(
             composer,
             Path(folder.name) / "gradio",
             model=arguments.model,
             host=host,
-            port=port,
+            listener=listener,
             names=names,
             soundfont=arguments.soundfont,
             browser=not arguments.no_browser and host in LOOPBACK and has_desktop(),
             share=share,
             mcp=arguments.mcp,
         )
-        remarks = [f"The page is at {address} (Ctrl-C stops it)."]
-        if public:
-            names.add(public)
-            remarks.append(f"Its public address is {public}.")
+        remarks = [f"The page is at {server.address} (Ctrl-C stops it)."]
+        if server.public:
+            names.add(server.public)
+            remarks.append(f"Its public address is {server.public}.")
         elif share:
             remarks.append(
-                f"gradio's tunnel cannot be opened, so the page is only at {address}; "
+                f"gradio's tunnel cannot be opened, so the page is only at {server.address}; "
                 "--share needs access to the internet."
             )
         output.remark(remarks)
         threading.Thread(target=actions.warm, daemon=True).start()
-        threading.Event().wait()
+        server.wait()
     except KeyboardInterrupt:
         for stream in (sys.stdout, sys.stderr):  # the work of other threads fails now
             output.drop(stream)
         raise
+    except Exception:
+        listener.close()
+        raise
     finally:
         composer.close()
-        if share:
-            from gradio.tunneling import CURRENT_TUNNELS
-
-            for tunnel in CURRENT_TUNNELS:
-                tunnel.kill()
         folder.cleanup()
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import logging
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,39 +15,19 @@ from app.audio import render_to
 from app.web.actions import PageActions, end_state
 from app.web.composing.opened_files import likeness, title_of
 from app.web.composing.requests import request_from, streamed_takes
-from app.web.guard import FULL_DISK, Refused, Room, make_room
+from app.web.errors import client_of, error_message
+from app.web.guard import Room, make_room
 from musicgen import playable
-from musicgen.common.processes import FULL
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from musicgen.pieces import Piece
 from tokenization.whole_file import write_whole
-from tokenization.wording import sentence
 
-FAULT = "The server failed on this request; its log has the details."
 UNSET = ("recall", "guidance")  # sampling parameters that endpoints do not offer
 LOOK_SECONDS = 0.25  # between checks of the client and of the job
-LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 Drawn = dict[str, Any]  # sampling parameters and the seed, by name
 NOTHING: Drawn = {}
 Files = tuple[list[FileData], list[dict[str, Any]]]
-
-
-def is_disk_full(error: Exception) -> bool:
-    """Return whether an error was caused by a full disk."""
-    return isinstance(error, OSError) and error.errno in FULL
-
-
-def error_message(error: Exception) -> str:
-    """Describe an error for the user in one sentence; faults of the server are logged instead."""
-    if isinstance(error, Refused):
-        return error.sentence
-    if isinstance(error, ValueError):
-        return sentence(str(error))
-    if is_disk_full(error):
-        return FULL_DISK
-    LOG.error("A request failed", exc_info=error)
-    return FAULT
 
 
 class Api:
@@ -145,11 +124,6 @@ class Api:
         return Path(tempfile.mkdtemp(dir=self.files))
 
 
-def client_of(request: Any) -> str:
-    """Return the address of the client of a starlette or gradio request."""
-    return request.client.host if request is not None and request.client else ""
-
-
 def _handed_out(path: Path) -> Any:
     """Return a file in the form that gradio sends as a URL."""
     return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
@@ -182,8 +156,8 @@ def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
     return called
 
 
-def add_api(server: gr.Server, api: Api) -> None:
-    """Register the endpoints; gradio reads their parameters from the signatures."""
+def add_api(api: Api) -> None:
+    """Add the endpoints to the open `gr.Blocks`; gradio reads their parameters from the signatures."""
     actions, first_model = api.actions, api.actions.models.first
 
     def models(request: gr.Request | None = None) -> list[dict[str, Any]]:
@@ -289,4 +263,5 @@ def add_api(server: gr.Server, api: Api) -> None:
 
     go_on.__name__ = "continue"  # the name of the endpoint and of the tool for assistants
     for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity):
-        server.api(api.answering(action), name=action.__name__, concurrency_limit=None)
+        endpoint = api.answering(action)
+        gr.api(endpoint, api_name=action.__name__, concurrency_limit=None)  # pyright: ignore[reportPrivateImportUsage]

@@ -1,44 +1,47 @@
 """The server of the page: the files for the browser, the endpoints of the page's scripts, and the start.
 
-It is a `gradio.Server`, a FastAPI application. Programs call gradio's endpoints (api.py). The page is our own HTML; its
-scripts send the file along with each request, since the server stores nothing of a visitor.
+The page is our own HTML; its scripts send the file along with each request, since the server stores nothing of a
+visitor. Requests to other addresses are passed on to gradio's endpoints for programs (programs.py).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import threading
+import time
 import uuid
+import webbrowser
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, redirect_stdout
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import anyio
-import gradio as gr
 import orjson
-from fastapi.exceptions import RequestValidationError
-from gradio.route_utils import FnIndexInferError
-from pretty_midi import INSTRUMENT_MAP
+import uvicorn
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
-    JSONResponse,
+    PlainTextResponse,
     Response,
     StreamingResponse,
 )
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 
 from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
-from app.web.api import FAULT, LOG, Api, add_api, client_of, error_message, is_disk_full
 from app.web.composing.composer import Composer
 from app.web.composing.requests import (
     MOST_BARS,
@@ -47,19 +50,22 @@ from app.web.composing.requests import (
     request_from,
     unsupported,
 )
-from app.web.guard import DESK, FULL_DISK, MOST_AT_WORK, UPLOAD_BYTES, Guard, Names, Room, make_room
+from app.web.errors import HANDLERS, client_of, error_message
+from app.web.guard import DESK, UPLOAD_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import EXAMPLES, OfferedModels
+from app.web.process import url_of
+from app.web.programs import THREADS, TITLE, Launched, Programs
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from tokenization.wording import sentence
 
 KEPT = "public, max-age=31536000, immutable"  # for files whose URL changes with their content
-THREADS = MOST_AT_WORK + 48  # one per running request, and some for quick answers
-VISITORS_OF_GRADIO = 200  # sessions that gradio keeps, 0.1 MB each; calls of programs count, too
-
+COMPRESSED = [
+    Middleware(GZipMiddleware, compresslevel=4)
+]  # a higher level takes longer than it saves
+STREAMED = ("write", "sound")  # endpoints whose answers are sent as they are made
 
 # What a browser loads: the page, its files, and the soundfont.
 
-TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
 PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
 STYLES = ("tokens", "page", "roll", "small")  # in the order of use
@@ -109,7 +115,6 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
-        "instruments": [*INSTRUMENT_MAP],
         "sampling": [
             {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
             for name, control in CONTROLS.items()
@@ -127,8 +132,8 @@ class KeptFiles(StaticFiles):
         return response
 
 
-def add_page(server: gr.Server, models: OfferedModels, soundfont: Path | None) -> None:
-    """Serve the page, its files and the soundfont."""
+def page_routes(models: OfferedModels, soundfont: Path | None) -> list[BaseRoute]:
+    """Return the addresses of the page, its files and the soundfont."""
     address = f"musicgen/{version()}"
     page = html(address, models)
 
@@ -144,9 +149,19 @@ def add_page(server: gr.Server, models: OfferedModels, soundfont: Path | None) -
             path, media_type="application/octet-stream", headers={"Cache-Control": KEPT}
         )
 
-    server.add_route("/", front, methods=["GET", "HEAD"])
-    server.add_route(f"/{address}/soundfont.sf2", played_with, methods=["GET", "HEAD"])
-    server.mount(f"/{address}", KeptFiles(directory=ASSETS))
+    async def icon(_: Request) -> Response:
+        return Response(status_code=204, headers={"Cache-Control": KEPT})
+
+    async def robots(_: Request) -> Response:
+        return PlainTextResponse("User-agent: *\nDisallow: /\n")
+
+    return [
+        Route("/", front, middleware=COMPRESSED),
+        Route(f"/{address}/soundfont.sf2", played_with),
+        Route("/favicon.ico", icon),  # browsers ask for it by themselves
+        Route("/robots.txt", robots),
+        Mount(f"/{address}", KeptFiles(directory=ASSETS), middleware=COMPRESSED),
+    ]
 
 
 # The endpoints of the page's scripts: each takes a form with a JSON request and an optional file.
@@ -156,10 +171,13 @@ Form = tuple[dict[str, Any], bytes, str]  # the request; the content of the file
 
 async def read_form(request: Request) -> Form:
     """Return the request and the file in a form."""
-    async with request.form(max_files=1, max_fields=1, max_part_size=UPLOAD_BYTES) as form:
-        said, file = form.get("ask", "{}"), form.get("file")
-        data = b"" if file is None or isinstance(file, str) else await file.read()
-        name = "" if file is None or isinstance(file, str) else file.filename or ""
+    try:
+        async with request.form(max_files=1, max_fields=1, max_part_size=UPLOAD_BYTES) as form:
+            said, file = form.get("ask", "{}"), form.get("file")
+            data = b"" if file is None or isinstance(file, str) else await file.read()
+            name = "" if file is None or isinstance(file, str) else file.filename or ""
+    except MultiPartException as error:
+        raise HTTPException(400, error.message) from None
     try:
         plain = orjson.loads(said if isinstance(said, str) else "")
     except orjson.JSONDecodeError:
@@ -241,38 +259,17 @@ def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         yield orjson.dumps({"error": error_message(error)}) + b"\n"
 
 
-async def _refuse(request: Request, error: Any) -> JSONResponse:
-    """Answer a request that failed by a sentence that repeats nothing of it."""
-    path = request.url.path
-    status, said = 500, FAULT
-    if isinstance(error, HTTPException):
-        status, said = error.status_code, str(error.detail)
-        if status in (403, 404) or "\x1b" in said or len(said) > 150:
-            said = "There is nothing available at this address."
-    elif isinstance(error, RequestValidationError):
-        status, said = 422, "The request lacks a value or has an invalid one."
-    elif is_disk_full(error):
-        status, said = 507, FULL_DISK
-    elif isinstance(error, ValueError) and path.startswith("/desk/"):
-        status, said = 400, error_message(error)
-    elif isinstance(error, GRADIO_RAISES) and path.startswith("/gradio_api/"):
-        status, said = (
-            404,
-            "There is no endpoint with that name, or its parameters have other names.",
-        )
-    if status == 500:
-        LOG.error("A request failed", exc_info=error)
-    return JSONResponse({"detail": said}, status)
+class Page:
+    """ASGI middleware that answers the addresses of the page, and passes other requests on."""
 
+    def __init__(self, app: Any, *, routes: list[BaseRoute]) -> None:
+        own = Router(routes, redirect_slashes=False, default=app)
+        self._app, self._own = app, ExceptionMiddleware(own, HANDLERS)
 
-GRADIO_RAISES = (
-    FnIndexInferError,
-    KeyError,
-    TypeError,
-)  # on a wrong name of an endpoint or of its parameters
-HANDLERS: dict[Any, Any] = dict.fromkeys(
-    (RequestValidationError, HTTPException, ValueError, OSError, *GRADIO_RAISES, Exception), _refuse
-)
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request."""
+        app = self._own if scope["type"] == "http" else self._app
+        await app(scope, receive, send)
 
 
 @asynccontextmanager
@@ -282,37 +279,61 @@ async def _with_threads(_: Any) -> AsyncIterator[None]:
     yield
 
 
+class Served:
+    """The server as the page runs it; gradio loads on request."""
+
+    public = None
+
+    def __init__(
+        self, of_api: tuple[Any, ...], around: list[Middleware], *, listener: socket, host: str, browser: bool
+    ) -> None:  # fmt: skip
+        """Serve in a thread; the middleware `around` answers the page's own requests."""
+        app: Any = Programs(*of_api)
+        for one in reversed(around):
+            app = one.cls(app, *one.args, **one.kwargs)
+        outer = Router(default=app, lifespan=_with_threads)
+        self.address = url_of(host, listener)
+        server = uvicorn.Server(uvicorn.Config(outer, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            if not thread.is_alive():
+                raise OSError("the server did not start; its log has the reason")
+            time.sleep(0.001)
+        if browser:
+            webbrowser.open(self.address)
+
+    def wait(self) -> None:
+        """Wait for Ctrl-C."""
+        threading.Event().wait()
+
+
 def open_page(
-    composer: Composer, files: Path, *, model: str | None, host: str, port: int | None, names: Names,
+    composer: Composer, files: Path, *, model: str | None, host: str, listener: socket, names: Names,
     soundfont: Path | None, browser: bool, share: bool, mcp: bool,
-) -> tuple[PageActions, str, str | None]:  # fmt: skip
-    """Start the server; return the actions, the URL of the page, and its public URL if there is one."""
+) -> tuple[PageActions, Served | Launched]:  # fmt: skip
+    """Start the server on a bound socket."""
     actions, room = PageActions(OfferedModels(model), composer), Room()
     files.mkdir(mode=0o700, exist_ok=True)
-    guard = Middleware(Guard, names=names, room=room, files=files)
-    server = gr.Server(
-        title=TITLE, docs_url=None, redoc_url=None, openapi_url=None,
-        middleware=[guard], exception_handlers=HANDLERS,
-    )  # fmt: skip
-    add_page(server, actions.models, soundfont)
     desk = Desk(actions, soundfont, files)
-    for name in DESK:
-        server.add_route(f"/desk/{name}", getattr(desk, name), methods=["POST"])
-    add_api(server, Api(actions, room, files, soundfont))
-    # gradio prints several lines if a tunnel cannot be opened; `musicgen app` reports it in one.
-    with redirect_stdout(io.StringIO()):
-        _, address, public = server.launch(
-            server_name=host,
-            server_port=port,
-            share=share,
-            inbrowser=browser,
-            prevent_thread_lock=True,
-            max_threads=THREADS,
-            state_session_capacity=VISITORS_OF_GRADIO,
-            quiet=True,
-            ssr_mode=False,
-            max_file_size=UPLOAD_BYTES,
-            mcp_server=mcp,
-            app_kwargs={"lifespan": _with_threads},
+    routes = page_routes(actions.models, soundfont)
+    routes += [
+        Route(
+            f"/desk/{name}", getattr(desk, name), methods=["POST"],
+            middleware=None if name in STREAMED else COMPRESSED,
         )
-    return actions, address, public
+        for name in DESK
+    ]  # fmt: skip
+    around = [
+        Middleware(Guard, names=names, room=room, files=files),
+        Middleware(Page, routes=routes),
+    ]
+    of_api = actions, room, files, soundfont
+    if not share and not mcp:
+        return actions, Served(of_api, around, listener=listener, host=host, browser=browser)
+    port = listener.getsockname()[1]
+    listener.close()  # gradio opens its own
+    return actions, Launched(
+        of_api, around, host=host, port=port, lifespan=_with_threads, browser=browser,
+        share=share, mcp=mcp,
+    )  # fmt: skip

@@ -18,6 +18,8 @@ LARGE_BYTES = (
     1 << 21
 )  # larger blocks are returned when freed; with 128 KB, a prompt takes 0.1 s longer
 GIVE_BACK_SECONDS = 10  # between returns of freed memory, which take a millisecond
+FIRST_PORT, PORTS = 7860, 100  # tried without --port
+WAITING = 2048  # connections that the system holds until they are accepted, as in uvicorn
 COLLECTED = 3  # of these, every third collects reference cycles first
 
 
@@ -59,16 +61,31 @@ def keep_memory_flat() -> None:
     threading.Thread(target=give_back, daemon=True).start()
 
 
-def free(host: str, port: int) -> bool:
-    """Return whether a port can be bound."""
-    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(kind) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def listen(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens on a port, or on the first free one from 7860 on."""
+    error: OSError | None = None
+    for chosen in range(FIRST_PORT, FIRST_PORT + PORTS) if port is None else (port,):
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+            listener.bind((host, chosen))
+            listener.listen(
+                WAITING
+            )  # now, since two programs can bind a port, but not listen on it
+            return listener
+        except OSError as failed:
+            listener.close()
+            error = failed
+    which = f"port {port}" if port is not None else f"each port from {FIRST_PORT} on"
+    raise ValueError(
+        f"{which} of {host} is taken or not permitted; choose another --port"
+    ) from error
+
+
+def url_of(host: str, listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    name = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listener.getsockname()[1]}/"
 
 
 def leave(code: int) -> NoReturn:

@@ -1,7 +1,8 @@
 """Build the wheel, install it into a fresh environment, and use it from another folder: python -m tests.tools.smoke.
 
-pip installs the newest versions that pyproject.toml allows, but the tested torch, for which a local index may have only
-a CPU build (--torch torch takes the newest). It needs only Python and a package index: make smoke PYTHON=python3.13.
+pip installs the newest versions that pyproject.toml allows, with the extra `app`. Models play with the tested torch,
+for which a local index may have only a CPU build (--torch torch takes the newest, --torch none leaves it out). It needs
+only Python and a package index: make smoke PYTHON=python3.13.
 """
 
 import json
@@ -105,6 +106,17 @@ class Smoke:
             sys.exit(f"the wheel has unexpected files {sorted(strange)} or lacks {sorted(missing)}")
         print(f"files: all {len(ours - FOR_READERS)} installed", flush=True)
 
+    def names_what_is_missing(self) -> None:
+        """Call a command whose extra is not installed."""
+        words = [str(self.programs / "musicgen"), "compare", "pop-piano-ape", "pop-piano-sine-spe"]
+        done = subprocess.run(words, **self.around, capture_output=True, text=True, check=False)
+        wanted = 'pip install "symbolic-musicgen[train]"\n'
+        if done.returncode != 2 or not done.stderr.endswith(wanted) or done.stderr.count("\n") > 1:
+            sys.exit(
+                f"without the extra, musicgen compare ended with {done.returncode}: {done.stderr}"
+            )
+        print(done.stderr.strip(), flush=True)
+
     def continues(self) -> None:
         """Continue a song with each model, with sound."""
         for model in json.loads(self.run("musicgen", "models", "--json")):
@@ -160,11 +172,13 @@ def main() -> None:
     torch = options(__doc__, torch=tested_torch()).torch
     with tempfile.TemporaryDirectory(prefix="musicgen-smoke-") as folder:
         place = Path(folder)
-        smoke = Smoke(installed(place, torch, str(built(place))), place / "elsewhere")
+        first = [] if torch == "none" else [torch]
+        smoke = Smoke(installed(place, *first, f"{built(place)}[app]"), place / "elsewhere")
         print(
             smoke.run("python", "--version"), smoke.run("python", "-m", "pip", "freeze"), flush=True
         )
         smoke.holds_all()
+        smoke.names_what_is_missing()
         smoke.continues()
         smoke.answers()
     print("everything works")

@@ -7,18 +7,23 @@ that would end before an earlier one swaps ends with it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from io import BytesIO
+from collections.abc import Iterable, Sequence
 
-import miditoolkit
 import numpy as np
-from miditoolkit.midi import containers
 
 from tokenization.analysis.chords import text_of
 from tokenization.midi.reading import (
+    DRUM_CHANNEL,
+    END_OF_TRACK,
     HEADER,
+    MARKER,
+    METER,
+    MICROSECONDS_PER_MINUTE,
     PITCHED_CHANNELS,
-    split_chunks,
+    TEMPO,
+    TRACK_NAME,
+    encode_vlq,
+    event_bytes,
     text_events,
     track_chunk,
 )
@@ -26,6 +31,15 @@ from tokenization.score import Score, Track, merged_spans
 
 COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions
 USUAL_TICKS_PER_BEAT = 480
+NOTE_OFF, NOTE_ON, CONTROL, PROGRAM = 0x80, 0x90, 0xB0, 0xC0
+SUSTAIN = 64  # the number of the controller
+USUAL_TEMPO, USUAL_METER = 120.0, (4, 4)  # written if the score states none for its beginning
+METRONOME = (24, 8)  # clocks per click, and 32nd notes per quarter
+# The order of events of one tick: names, tempos, metres, markers, programs, pedals, the ends of notes, and notes.
+ORDER = (TRACK_NAME, TEMPO, METER, MARKER, PROGRAM, CONTROL, NOTE_OFF, NOTE_ON)
+
+Event = tuple[int, int, int, bytes]
+"""The tick of an event, its place in ORDER, for a note its end, and the bytes of the event."""
 
 
 def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
@@ -36,20 +50,37 @@ def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
     score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
     if not len(score.notes):
         raise ValueError("there are no notes to write: a MIDI file needs at least one")
-    if min(score.notes.duration_ticks.min(), score.notes.velocity.min()) < 1:
-        raise ValueError(
-            "notes of a MIDI file need a length of 1 tick and a velocity of 1 at least"
-        )
+    _check(score)
     used = np.unique(score.notes.track).tolist()
     tracks = [_conductor_track(score, texts)]
     for index, channel in zip(used, _channels([score.tracks[i] for i in used]), strict=True):
-        # miditoolkit derives the channel from the position among the instruments.
-        fillers = [containers.Instrument(0) for _ in range(channel)]
-        midi = miditoolkit.MidiFile()
-        midi.instruments = [*fillers, _instrument(score, index)]
-        tracks.append(_dumped(midi, channel))
+        events = _events_of(score, index, PITCHED_CHANNELS[channel])
+        tracks.append(_track_body(events))
     head = struct.pack(">IHHH", 6, 1, len(tracks), score.ticks_per_beat)
     return b"".join((HEADER, head, *map(track_chunk, tracks)))
+
+
+def _check(score: Score) -> None:
+    """Refuse values that a MIDI file cannot hold."""
+    notes, tempos, meters = score.notes, score.tempos, score.meters
+    if min(notes.duration_ticks.min(), notes.velocity.min()) < 1:
+        raise ValueError(
+            "notes of a MIDI file need a length of 1 tick and a velocity of 1 at least"
+        )
+    if np.any(meters.denominator < 1) or np.any(meters.denominator & (meters.denominator - 1)):
+        raise ValueError("the lower number of a time signature must be a power of 2 in a MIDI file")
+    for name, values, most in (
+        ("pitch", notes.pitch, 127),
+        ("velocity", notes.velocity, 127),
+        ("program", np.array([track.program for track in score.tracks]), 127),
+        ("upper number of a time signature", meters.numerator, 255),
+        ("length of a beat in microseconds", MICROSECONDS_PER_MINUTE / tempos.beats_per_minute, 0xFFFFFF),
+    ):  # fmt: skip
+        wrong = values[(values < 0) | (np.round(values) > most)]
+        if len(wrong):
+            raise ValueError(
+                f"the {name} in a MIDI file must be in 0..{most}, but one is {wrong[0]:g}"
+            )
 
 
 def written_ticks_per_beat(ticks_per_beat: int) -> int:
@@ -60,48 +91,63 @@ def written_ticks_per_beat(ticks_per_beat: int) -> int:
 
 def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
     """Encode the first track: tempos, time signatures, markers and texts."""
-    midi = miditoolkit.MidiFile()
-    midi.tempo_changes = [
-        containers.TempoChange(tempo, time)
-        for time, tempo in _rows(score.tempos.onset_ticks, score.tempos.beats_per_minute)
-    ]
-    midi.time_signature_changes = [
-        containers.TimeSignature(numerator, denominator, time)
-        for time, numerator, denominator in _rows(*score.meters.columns)
-    ]
-    midi.markers = [containers.Marker(_latin_1(text_of(m)), m.onset_ticks) for m in score.markers]
-    return text_events(texts) + _dumped(midi)  # miditoolkit does not write text events
+    tempos = [*_rows(score.tempos.onset_ticks, score.tempos.beats_per_minute)]
+    if not tempos or tempos[0][0] > 0:
+        tempos.insert(0, (0, USUAL_TEMPO))
+    meters = [*_rows(*score.meters.columns)]
+    if not meters or meters[0][0] > 0:
+        meters.insert(0, (0, *USUAL_METER))
+    events = [
+        *[_event(tick, TEMPO, round(MICROSECONDS_PER_MINUTE / tempo).to_bytes(3, "big"))
+          for tick, tempo in tempos],
+        *[_event(tick, METER, (numerator, denominator.bit_length() - 1, *METRONOME))
+          for tick, numerator, denominator in meters],
+        *[_event(marker.onset_ticks, MARKER, text_of(marker).encode(errors="replace"))
+          for marker in score.markers],
+    ]  # fmt: skip
+    return text_events(texts) + _track_body(events)
 
 
-def _dumped(midi: miditoolkit.MidiFile, index: int | None = None) -> bytes:
-    """Encode the events of the instrument at an index, or of the first track if it is None."""
-    midi.dump(file=(file := BytesIO()), instrument_idx=index)
-    return split_chunks(file.getvalue(), "the file").bodies[-1]
+def _events_of(score: Score, index: int, channel: int) -> list[Event]:
+    """Return the events of a track."""
+    track = score.tracks[index]
+    if track.is_drum:
+        channel = DRUM_CHANNEL
+    name = track.name.encode(errors="replace")
+    events = [_event(0, TRACK_NAME, name)] if name else []
+    events.append(_event(0, PROGRAM, (track.program,), channel))
+    pedals = score.pedals[score.pedals.track == index]
+    for start, end in _rows(*merged_spans(pedals.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)):  # fmt: skip
+        events.append(_event(start, CONTROL, (SUSTAIN, 127), channel))
+        events.append(_event(end, CONTROL, (SUSTAIN, 0), channel))
+    notes = score.notes[score.notes.track == index]
+    for velocity, pitch, start, end in _rows(
+        notes.velocity, notes.pitch, notes.onset_ticks, notes.end_ticks
+    ):
+        # The shorter of two notes of a pitch goes first, since it is ended first.
+        events.append(_event(start, NOTE_ON, (pitch, velocity), channel, end))
+        events.append(_event(end, NOTE_OFF, (pitch, velocity), channel))
+    return events
+
+
+def _event(
+    tick: int, kind: int, data: Sequence[int] | bytes, channel: int = 0, end: int = 0
+) -> Event:
+    return tick, ORDER.index(kind), end, event_bytes(kind + channel, data)
+
+
+def _track_body(events: Iterable[Event]) -> bytes:
+    """Encode events in order, each status byte once for a run of events that share it."""
+    body, before, running = bytearray(), 0, None
+    for tick, _, _, event in sorted(events, key=lambda event: event[:3]):
+        body += encode_vlq(tick - before)
+        body += event[1:] if event[0] == running else event
+        before, running = tick, event[0] if event[0] < 0xF0 else None
+    return bytes(body + encode_vlq(1) + END_OF_TRACK)
 
 
 def _rows(*columns: np.ndarray) -> zip[tuple]:
     return zip(*(column.tolist() for column in columns), strict=True)
-
-
-def _latin_1(text: str) -> str:
-    """Disguise UTF-8 bytes as Latin-1, because miditoolkit encodes text as Latin-1."""
-    return text.encode("utf-8", errors="replace").decode("latin-1")
-
-
-def _instrument(score: Score, index: int) -> containers.Instrument:
-    track = score.tracks[index]
-    instrument = containers.Instrument(track.program, track.is_drum, _latin_1(track.name))
-    notes = score.notes[score.notes.track == index]
-    instrument.notes = [
-        containers.Note(velocity, pitch, start, end)
-        for velocity, pitch, start, end in _rows(
-            notes.velocity, notes.pitch, notes.onset_ticks, notes.end_ticks
-        )
-    ]
-    pedals = score.pedals[score.pedals.track == index]
-    spans = merged_spans(pedals.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)
-    instrument.pedals = [containers.Pedal(start, end) for start, end in _rows(*spans)]
-    return instrument
 
 
 def _channels(tracks: Sequence[Track]) -> list[int]:

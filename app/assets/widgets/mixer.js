@@ -1,5 +1,6 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
 import { FULL, silentOf } from "../music/heard.js";
+import { INSTRUMENTS } from "../music/instruments.js";
 import { able, action, fold, make, onFields, options, rename } from "./parts.js";
 
 export function mixer(app) {
@@ -44,7 +45,7 @@ function trackLine(app, track, index) {
     solo = toggle("solo", "S", "Solo");
   const bounds = { type: "range", name: "volume", min: 0, max: 127 },
     volume = make("input", "", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
-    names = track.drum ? ["Drum kit"] : app.facts.instruments,
+    names = track.drum ? ["Drum kit"] : INSTRUMENTS,
     chosen = { name: "program", ariaLabel: `Instrument of ${track.name}`, disabled: track.drum },
     kind = make("select", "", options([...names.entries()]), chosen);
   const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });

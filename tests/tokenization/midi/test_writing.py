@@ -1,14 +1,18 @@
 """Written MIDI files read back as the same music."""
 
 import re
+from io import BytesIO
 from itertools import pairwise
 
+import miditoolkit
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from miditoolkit.midi import containers
 
-from tokenization.midi.reading import read_midi
+from tokenization.analysis.chords import text_of
+from tokenization.midi.reading import all_events, read_midi, split_chunks
 from tokenization.midi.writing import write_midi, written_ticks_per_beat
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
@@ -86,6 +90,50 @@ def test_any_score_reads_back(score: Score):
     assert write_midi(score) == data
 
 
+@given(scores())
+@settings(max_examples=50)
+def test_the_events_are_those_that_miditoolkit_writes(score: Score):
+    score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
+    ours = split_chunks(write_midi(score), "it").bodies
+    midi = miditoolkit.MidiFile()
+    midi.tempo_changes = [containers.TempoChange(tempo, tick) for tick, tempo in rows(score.tempos)]
+    midi.time_signature_changes = [
+        containers.TimeSignature(upper, lower, tick) for tick, upper, lower in rows(score.meters)
+    ]
+    midi.markers = [containers.Marker(latin_1(text_of(m)), m.onset_ticks) for m in score.markers]
+    for index, track in enumerate(score.tracks):
+        notes, pedals = (part[part.track == index] for part in (score.notes, score.pedals))
+        written = containers.Instrument(track.program, track.is_drum, latin_1(track.name))
+        written.notes = [
+            containers.Note(velocity, pitch, onset, onset + duration)
+            for onset, duration, pitch, velocity, _ in rows(notes)
+        ]
+        written.pedals = [
+            containers.Pedal(onset, onset + duration) for onset, duration, _ in rows(pedals)
+        ]
+        midi.instruments.append(written)
+    midi.dump(file=(file := BytesIO()))
+    theirs = split_chunks(file.getvalue(), "it").bodies
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        # Their channels count the drum tracks, too.
+        assert without_channels(one) == without_channels(other)
+
+
+def rows(part) -> list[tuple]:
+    return [*zip(*(column.tolist() for column in part.columns), strict=True)]
+
+
+def latin_1(text: str) -> str:
+    """Disguise UTF-8 bytes as Latin-1, because miditoolkit encodes text as Latin-1."""
+    return text.encode().decode("latin-1")
+
+
+def without_channels(body: bytes) -> list[tuple[int, int, bytes]]:
+    return [(tick, status if status > 0xEF else status & 0xF0, data)
+            for tick, status, data, _ in all_events(body)]  # fmt: skip
+
+
 @given(st.lists(st.tuples(*[st.integers(0, 20)] * 2, st.integers(60, 61)), min_size=1))
 @settings(max_examples=50)
 def test_overlapping_notes_of_a_pitch_keep_onsets_and_ends(rows):
@@ -143,6 +191,10 @@ def test_tracks_of_one_program_share_a_channel_if_there_are_too_few():
         (score_of(MIDDLE_C.replace(duration_ticks=[0])), "a length of 1 tick"),
         (score_of(meters=Meters([0], [4], [3])), "power of 2"),
         (score_of(tracks=(Track("", 128),)), r"0\.\.127"),
+        (score_of(MIDDLE_C.replace(pitch=[128])), "pitch .* one is 128"),
+        (score_of(MIDDLE_C.replace(velocity=[128])), "velocity .* one is 128"),
+        (score_of(tempos=Tempos([0], [3.0])), "length of a beat"),
+        (score_of(meters=Meters([0], [256], [4])), "upper number"),
     ],
 )
 def test_values_outside_the_range_of_midi_are_refused(score, sentence):

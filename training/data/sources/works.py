@@ -55,6 +55,23 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", "".join(c for c in plain if not unicodedata.combining(c)))
 
 
+def _groups(keys: Sequence[Sequence[str]]) -> list[str]:
+    """Return for each piece, given its keys, a key of its group: pieces with a common key are in one group."""
+    above: dict[str, str] = {}  # the keys of a group are a tree
+
+    def root(key: str) -> str:
+        while (higher := above.setdefault(key, key)) != key:
+            above[key] = above[higher]  # shortens the way of the next search
+            key = higher
+        return key
+
+    for first, *others in keys:
+        for key in others:
+            above[root(key)] = root(first)
+        root(first)
+    return [root(first) for first, *_ in keys]
+
+
 def split_works(
     names: Sequence[str], works: Sequence[Sequence[str]], fraction: float, *, by_name: bool
 ) -> list[str]:
@@ -63,14 +80,7 @@ def split_works(
     The fraction is held out for validation and for test. A work's split follows from a hash: of its first key, so that
     it is the same in every set, or of its name.
     """
-    from scipy.cluster.hierarchy import DisjointSet  # here, as the import takes a second
-
-    known = [[f"name {name}", *keys] for name, keys in zip(names, works, strict=True)]
-    joined = DisjointSet(key for keys in known for key in keys)
-    for named, *keys in known:
-        for key in keys:
-            joined.merge(named, key)
-    groups = [joined[named] for named, *_ in known]
+    groups = _groups([[f"name {name}", *keys] for name, keys in zip(names, works, strict=True)])
     first: dict[str, str] = {}
     for group, name, keys in zip(groups, names, works, strict=True):
         own = name if by_name or not keys else keys[0]
