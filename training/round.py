@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import wasmtime
 
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.common.processes import machine, processors
@@ -45,10 +46,14 @@ PACKAGES = ("tokenization", "musicgen", "training")
 LAUNCHER = '''"""Run this round: python3 run.py --seconds 580 --out OUT (docs/gpu-round.md)."""
 
 import sys
+import tarfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "code"))
+if not (HERE / "code/wasmtime").is_dir():  # which runs the kernel
+    with tarfile.open(HERE / "wasmtime.tar.xz") as archive:
+        archive.extractall(HERE / "code", filter="data")
 
 if __name__ == "__main__":
     from training.round import main
@@ -119,6 +124,8 @@ def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloa
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _copy_code(folder / "code")
+    with tarfile.open(folder / "wasmtime.tar.xz", "w:xz") as archive:
+        archive.add(Path(wasmtime.__file__).parent, "wasmtime", filter=_without_owner)
     for number, data in enumerate(config.data.folders):
         with tarfile.open(folder / f"data-{number}.tar.xz", "w:xz") as archive:
             archive.add(Path(data).resolve(), ".", filter=_without_owner)
@@ -136,7 +143,7 @@ def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     name = Path(info.name).name
-    return None if name.startswith(".") and info.name != "." else info
+    return None if (name.startswith(".") and info.name != ".") or name == "__pycache__" else info
 
 
 def _copy_code(to: Path) -> None:
