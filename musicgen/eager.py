@@ -57,6 +57,7 @@ class EagerNetwork:
 
     def __init__(self, performer: Performer) -> None:
         self.config, self.kernel, self._performer = performer.config, tools(), performer
+        self.lacks = lacking(performer.config)  # what the kernel does not know of it
 
     def begin(self, seed: int) -> EagerState:
         """Return the state before a sequence's first token; the seed draws the noise of its encoding."""

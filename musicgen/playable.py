@@ -46,6 +46,12 @@ class Playable(Player):
     training: dict[str, Any] = field(default_factory=dict)  # how it was trained, from its card
     number: int = 0  # among compared models: its colour in every figure
 
+    @property
+    def slow_because(self) -> str:
+        """Why torch computes the music, token by token; empty if the kernel does."""
+        lack = getattr(self.network, "lacks", "")
+        return lack and f"torch computes {self.name} slowly, since the kernel does not know {lack}"
+
     def read(self, source: Source, *, tracks: Any = None) -> Piece:
         """Read music as a piece in the model's language; its `remarks` say what was assumed or changed.
 

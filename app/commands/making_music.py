@@ -112,6 +112,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     request = _request_of(arguments)
     model = load(arguments.model, arguments.device)
+    if model.slow_because:
+        output.remark([model.slow_because])
     if arguments.command == "generate":
         prompt = empty_prompt(model.language, _given_values(arguments, IDEA), request.plan)
         tasks = [_continuation(request, model, prompt, model.name.replace(":", "-"))]

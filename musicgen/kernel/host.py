@@ -21,10 +21,13 @@ from numpy.typing import DTypeLike
 PAGE = 1 << 16
 ALIGNED = 16
 POOLED = 1 << 18  # bytes; smaller spans are rounded up to powers of two, to be used again for others
+EXPORTS = (
+    "advance", "draw", "recall", "normals", "exponentials", "logarithms", "move", "clear", "model_at", "__heap_base",
+)  # fmt: skip
 GROWTH = 1 << 22  # bytes by which the memory grows at least
 
 
-class KernelError(RuntimeError):
+class KernelError(ValueError):
     """The kernel cannot run here, or not with what was asked of it."""
 
 
@@ -55,7 +58,7 @@ def _module() -> tuple[Any, Any]:
     """Return wasmtime's engine and the compiled kernel, which all instances share."""
     try:
         import wasmtime
-    except ImportError as error:
+    except (ImportError, OSError, RuntimeError) as error:  # as it imports where it has no library
         raise KernelError(
             f"models are played by wasmtime, which cannot be used on this machine ({error}): "
             "it has wheels for Linux, macOS and Windows on x86-64 and ARM64"
@@ -82,11 +85,15 @@ class Wasmtime:
         try:
             self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
             self._memory: Any = self._exports["memory"]
-            self._see_memory()
+            lacks = [name for name in EXPORTS if self._exports.get(name) is None]
         except (wasmtime.WasmtimeError, KeyError) as error:
+            lacks = [str(error)]
+        if lacks:
             raise KernelError(
-                f"musicgen/kernel/kernel.wasm is not the kernel of this version ({error}): install musicgen again"
-            ) from None
+                f"musicgen/kernel/kernel.wasm is not the kernel of this version (it lacks {lacks[0]}): "
+                "install musicgen again"
+            )
+        self._see_memory()
         _INSTANCES.add(self)
 
     def _see_memory(self) -> None:

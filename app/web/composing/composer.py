@@ -313,6 +313,6 @@ def _receive_all(connection: Connection, engines: Engines) -> None:
 
 def _plain(error: Exception | None) -> Exception | None:
     """Return an error in a form that can be unpickled in any process."""
-    if error is None or type(error) is ValueError:
-        return error
+    if error is None or isinstance(error, ValueError):
+        return None if error is None else ValueError(str(error))
     return RuntimeError(f"{type(error).__name__}: {error}")
