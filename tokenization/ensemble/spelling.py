@@ -92,6 +92,14 @@ def voices_of(parts: np.ndarray) -> np.ndarray:
     return np.tril(same).sum(1) if len(parts) else parts
 
 
+def names_of(parts: np.ndarray) -> list[str]:
+    """Return the names of parts: instruments, numbered from the second part of each."""
+    return [
+        PART_NAMES[part] + (f"_{voice}" if voice > 1 else "")
+        for part, voice in zip(parts.tolist(), voices_of(parts).tolist(), strict=True)
+    ]
+
+
 def instrument_of(track: Track) -> int:
     """Return the instrument of a track."""
     return DRUMS if track.is_drum else int(INSTRUMENT_OF[track.program])
