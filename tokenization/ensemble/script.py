@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.ensemble.grammar import TONICS, TRIADS, EnsembleGrammar
-from tokenization.ensemble.tokens import AT, BAR, END, HARMONY_ID, PITCH
+from tokenization.ensemble.tokens import AT, BAR, END, HARMONY_ID, PITCH, VOCABULARY
 from tokenization.grammar import Grammar
 
 FREE = -1  # not in the script: the model chooses
@@ -75,26 +75,33 @@ class Scripted(Grammar):
 
     def allowed(self) -> np.ndarray:
         """Return the mask of the tokens that can come next: (B, V) bool."""
-        mask = self._grammar.allowed().copy()
-        bars, scripted = self._grammar.bars, self._place != FREE
+        rows = (self._place != FREE).nonzero()[0]
+        if len(rows) < len(self._place):
+            mask = self._free()
+            mask[rows] = False
+        else:
+            mask = np.zeros((len(rows), len(VOCABULARY)), dtype=bool)
+        forced = self._script.tokens[self._place[rows]]
+        forced[forced == TONIC] = self._grammar.tonics(rows[forced == TONIC])
+        mask[rows, forced] = True
+        return mask
+
+    def _free(self) -> np.ndarray:
+        """Return the mask of the tokens that can come next where the model chooses: (B, V) bool."""
+        mask, bars = self._grammar.allowed().copy(), self._grammar.bars
         may_begin, has_next = mask[:, BAR].copy(), bars < len(self._script.first) - 1
         may_end = mask[:, END] | (may_begin & self._may_end_silent)
-        over = np.flatnonzero(np.where(has_next, may_begin, may_end))
+        over = np.where(has_next, may_begin, may_end).nonzero()[0]
         mask[:, [BAR, END]] = False
         mask[over, BAR] = mask[over, END] = True
         mask[over, self._script.opening[bars[over]]] = True
         # A bar with scripted chords has no others. Before the first bar, index −1 reads the last entry, False.
-        rows = np.flatnonzero(self._script.in_chords[bars - 1] & self._grammar.in_chords)
+        rows = (self._script.in_chords[bars - 1] & self._grammar.in_chords).nonzero()[0]
         mask[rows, AT.start : AT.stop] = False
-        for row in np.flatnonzero((self._key >= 0) & self._grammar.on_downbeat):
+        for row in ((self._key >= 0) & self._grammar.on_downbeat).nonzero()[0]:
             tones = mask[row].copy()
             tones[PITCH.start : PITCH.stop] &= TRIADS[self._key[row]]
             mask[row] = tones if tones.any() else mask[row]
-        rows = np.flatnonzero(scripted)
-        forced = self._script.tokens[self._place[rows]]
-        forced[forced == TONIC] = self._grammar.tonics(rows[forced == TONIC])
-        mask[rows] = False
-        mask[rows, forced] = True
         return mask
 
     def take(self, ids: np.ndarray) -> None:
@@ -110,7 +117,7 @@ class Scripted(Grammar):
         """Return the script's next opening for a `bar` or `end` that the model chose; else the token."""
         opening = self._script.opening[self._grammar.bars]
         free = self._place == FREE
-        over = free & (np.isin(tokens, (BAR, END)) | (tokens == opening))
+        over = free & ((tokens == BAR) | (tokens == END) | (tokens == opening))
         inner = self._grammar.instead(np.where(over, BAR, tokens))
         return np.where(over & (inner == BAR), opening, np.where(free, inner, tokens))
 
@@ -122,8 +129,8 @@ class Scripted(Grammar):
         first = self._script.first[np.where(opens, bars, 0)]
         place = np.where(opens, first, np.maximum(self._place, 0))
         if self._on_tonic:
-            is_tonic = ~has_next & (self._place != FREE) & np.isin(tokens, TONICS)
-            self._key = np.where(is_tonic, (tokens[:, None] == TONICS).argmax(1), self._key)
+            tonic = (tokens[:, None] == TONICS) & (~has_next & (self._place != FREE))[:, None]
+            self._key = np.where(tonic.any(1), tonic.argmax(1), self._key)
         self._grammar.advance(tokens)
         within = (opens | (self._place != FREE)) & (place + 1 < self._script.stop[place])
         self._place = np.where(within, place + 1, FREE)
