@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
-from musicgen.common.processes import machine
+from musicgen.common.machine import machine
 from musicgen.weights import load, save
 from tokenization.processes import processors
 from tokenization.records import from_plain, json_of

@@ -1,8 +1,7 @@
-"""The machine: its processor or GPU, and the user's cache folder."""
+"""The machine: its processor or GPU, and what it can do."""
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
@@ -39,10 +38,3 @@ def multiplies_bfloat16() -> str | None:
     """Return the name of the processor's instructions for bfloat16, or None if it has none or they are unknown."""
     flags = _cpu_info("flags").split()
     return next((name for name, flag in _BFLOAT16.items() if flag in flags), None)
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder; the path is relative if the user has no home."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))
-    return root / "musicgen"
