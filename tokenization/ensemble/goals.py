@@ -48,6 +48,7 @@ from tokenization.language import COUNTED, Goal, check_gap, suffix_stop
 from tokenization.score import Notes, Score
 from tokenization.wording import listed
 
+Chords = Sequence[Sequence[str]]  # of each bar
 THINNER = 2  # density levels of the last bar below the median
 
 
@@ -61,10 +62,11 @@ def infilling(ids: np.ndarray, start: int, stop: int, plan: Plan | None) -> Goal
     bars = len(offsets) - 1
     check_gap(start, stop, bars)
     reading = Reading(ids)
-    metres = _metre_tokens(reading)
+    metres = pairwise([FOUR_FOUR, *reading.bars.metre.tolist()])
+    changes = [[METRE.start + now] if now != last else [] for last, now in metres]
     planned = tokens_by_bar(plan, bars)
     suffix, head = bars_after_gap(ids, stop), offsets[0]
-    gap = [[SEAM_1 + stop - 1 - bar, *planned[bar], *metres[bar]] for bar in range(start, stop)]
+    gap = [[SEAM_1 + stop - 1 - bar, *planned[bar], *changes[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], suffix, ids[head : offsets[start]], [BAR], gap[0]])
     script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
     grammar = EnsembleGrammar(metres=False, given_bars=start)
@@ -138,12 +140,7 @@ def accompanying(ids: np.ndarray, write: Collection[str], plan: Plan | None) -> 
 
 
 def continuing(
-    prompt: np.ndarray,
-    bars: int,
-    chords: Sequence[Sequence[str]] | None,
-    plan: Plan | None,
-    *,
-    ends: bool,
+    prompt: np.ndarray, bars: int, ends: bool, chords: Chords | None, plan: Plan | None
 ) -> Grammar:
     """Return the grammar for a continuation with a script for the new bars, which has chords, a plan or an end.
 
@@ -255,9 +252,3 @@ def _joined(piece: Score, new: Score, track: np.ndarray, written: np.ndarray) ->
         tracks[number] = tracks[number] or its
     notes = Notes.concatenate([kept, notes]).sorted()
     return piece.replace(notes=notes, tracks=tuple(tracks), markers=new.markers)
-
-
-def _metre_tokens(reading: Reading) -> list[list[int]]:
-    """Return the metre token of each bar in which the metre changes; an empty list elsewhere."""
-    metres = [FOUR_FOUR, *reading.bars.metre.tolist()]
-    return [[METRE.start + now] if now != last else [] for last, now in pairwise(metres)]

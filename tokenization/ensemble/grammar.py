@@ -16,7 +16,7 @@ import numpy as np
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.spelling import Reading
+from tokenization.ensemble.spelling import Reading, value_start
 from tokenization.ensemble.tokens import (
     AFTER,
     AT,
@@ -233,8 +233,8 @@ class EnsembleGrammar(Grammar):
         The first two are (rows, P), the last one (rows,).
         """
         end = self._start[rows] + METRE_STEPS[self._metre[rows]]
-        later = (self._last_part(rows)[:, None] < PARTS) & (self._count[rows, None] > PARTS)
-        later &= self._may_write[rows]
+        last = np.where(self._pending[rows] >= 0, self._last[rows], self._part[rows])
+        later = (last[:, None] < PARTS) & (self._count[rows, None] > PARTS) & self._may_write[rows]
         row, part = later.nonzero()
         later[row, part] = self._free_at[rows[row], part].min(1) < end[row]
         players = later & ((self._instrument[rows] != HARMONY) | self._plays)
@@ -242,10 +242,6 @@ class EnsembleGrammar(Grammar):
         required = np.clip(self._planned[rows] - self._played[rows], 0, left[:, 0])
         required = np.where(self._noted[rows] & self._plays, left[:, 0], required)
         return later, left, required
-
-    def _last_part(self, rows: np.ndarray) -> np.ndarray:
-        """Return the last part of the bar whose instrument and voice are both known."""
-        return np.where(self._pending[rows] >= 0, self._last[rows], self._part[rows])
 
     def _allow_places(self, mask: np.ndarray, rows: np.ndarray) -> None:
         """Allow the positions of a part's notes, and after an instrument, the voices of later parts."""
@@ -372,10 +368,10 @@ class EnsembleGrammar(Grammar):
         elif not self._bars[row]:
             self._declare(row, token)
         elif token < PART.stop:
-            last = self._last_part(np.array([row]))[0]
-            instrument = token - PART.start
-            found = np.flatnonzero(self._instrument[row] == instrument)
-            self._last[row], self._pending[row] = last, instrument
+            if self._pending[row] < 0:
+                self._last[row] = self._part[row]
+            self._pending[row] = token - PART.start
+            found = np.flatnonzero(self._instrument[row] == self._pending[row])
             self._part[row] = found[0] if len(found) else -1
         else:
             same = self._instrument[row] == self._pending[row]
@@ -400,12 +396,10 @@ class EnsembleGrammar(Grammar):
         """Advance some rows by a value token."""
         part = self._part[rows]
         instrument = self._instrument[rows, part]
-        pitched, harmony = instrument < PITCHED, instrument == HARMONY
-        start = np.where(pitched, PITCH.start, np.where(harmony, CHORD.start, DRUM.start))
-        value = tokens - start
+        pitched, sounds = instrument < PITCHED, instrument != HARMONY
+        value = tokens - value_start(instrument)
         now = self._start[rows] + self._at[rows]
         steps = np.where(pitched, LENGTHS[self._length[rows]], 1)
-        sounds = ~harmony
         # Masking a key that still sounds would push a model that wants it to a wrong one. The note is cut instead.
         free_at = now + np.where(self._bars[rows] > self._given_bars[rows], 1, steps)
         self._free_at[rows[sounds], part[sounds], value[sounds]] = free_at[sounds]

@@ -300,4 +300,4 @@ class Ensemble(Language):
     ) -> Grammar:
         if not ends and chords is None and plan is None:
             return EnsembleGrammar(given_bars=prompt_bars)
-        return continuing(np.asarray(prompt), bars, chords, plan, ends=ends)
+        return continuing(np.asarray(prompt), bars, ends, chords, plan)
