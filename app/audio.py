@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from musicgen.common.workers import Bounds, Failed, Worker
 from tokenization.whole_file import replacing
+from tokenization.workers import Bounds, Failed, Worker
 
 # For one piece: 20 minutes of sound are 230 MB, of which the renderer holds several copies.
 BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)

@@ -89,7 +89,7 @@ def chosen_device(arguments: argparse.Namespace) -> str:
 
 def workers_of(arguments: argparse.Namespace) -> int:
     """Return the number of processes, which is 1 by default on a GPU."""
-    from musicgen.common.processes import processors
+    from tokenization.processes import processors
 
     check_counts(arguments, "workers")
     return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)

@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention import attend
-from musicgen.common.workers import UNBOUNDED, Failed, Worker
 from musicgen.config import ModelConfig
 from musicgen.generation.batch import Batch, EagerBatch, batch_of
 from musicgen.performer import Performer, State
 from musicgen.playable import load
+from tokenization.workers import UNBOUNDED, Failed, Worker
 
 
 def names(only: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, kind_of, read_file
 from tokenization.language import Encoded, Language
-from tokenization.midi.limits import GENEROUS, read_source
+from tokenization.limits import GENEROUS, read_source
 from tokenization.records import whole_number
 from tokenization.score import Score
 

@@ -40,7 +40,9 @@ LEARN = {
 }  # fmt: skip
 LOAD_TORCH = {"musicgen.generation.batch", "musicgen.generation.engine"}  # imported when they run
 # Modules of the lowest layer that are not about music, for all to use.
-WITHOUT_MUSIC = {"tokenization.grammar", "tokenization.records", "tokenization.whole_file"}
+WITHOUT_MUSIC = {
+    "tokenization.grammar", "tokenization.processes", "tokenization.records", "tokenization.whole_file",
+}  # fmt: skip
 MOST_LINES = 500  # of a file
 SOURCES = sources()
 TOOLS = [path for path in (ROOT / "tests/tools").rglob("*.py") if "test_" not in path.name]

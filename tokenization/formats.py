@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenization.edit import Edit, NotKept
-from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, read_source
+from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
 from tokenization.midi.reading import ZIP
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score

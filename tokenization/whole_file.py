@@ -16,6 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is locked
+    fcntl = None
+
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 
 
@@ -144,3 +149,35 @@ def _rename_to_new(part: Path, target: Path) -> None:
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
         os.replace(part, target)
+
+
+def lock_folder(folder: Path, taken: str) -> int | None:
+    """Lock a folder until the returned descriptor is closed or this process ends; None if locks are not supported.
+
+    Raises ValueError with the message `taken` if another process holds it.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise ValueError(taken) from None
+        return None  # the file system does not support locks
+    return descriptor
+
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def full_disk_named(folder: Path, advice: str) -> Iterator[None]:
+    """Raise an OSError with a readable message if a write below a folder fails for lack of space."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise OSError(f"the disk of {folder} is full; free some space, or {advice}") from None

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from musicgen.checkpoint import read_card
-from musicgen.common.intervals import mean_interval
+from tokenization.intervals import mean_interval
 from tokenization.whole_file import replacing, write_csv, write_text
 from tokenization.wording import markdown
 from training import run_folder

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from musicgen.common.processes import multiplies_bfloat16
+from musicgen.common.machine import multiplies_bfloat16
 from musicgen.performer import Performer
 from training.config import DeviceConfig, RunConfig
 

@@ -20,13 +20,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from musicgen.common.processes import full_disk_named
 from tokenization.analysis.chords import NO_CHORD, ROOTS
 from tokenization.analysis.parts import role
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score, Track
-from tokenization.whole_file import make_folder, write_bytes
+from tokenization.whole_file import full_disk_named, make_folder, write_bytes
 from training.data.sources.pop909 import BEATS_FILE, CHORDS_FILE, read_beats, read_chords
 from training.data.sources.source import split_of
 

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from musicgen import checkpoint, weights
 from musicgen.common.learning import generator_of, seed_of
-from musicgen.common.processes import full_disk_named
 from musicgen.performer import Performer, redraw_features
+from tokenization.whole_file import full_disk_named
 from training import run_folder
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, load, next_token_loss

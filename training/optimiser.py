@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
 from musicgen.common.learning import cooldown_rate, cosine_rate, parameter_groups
-from musicgen.common.processes import multiplies_bfloat16
+from musicgen.common.machine import multiplies_bfloat16
 from musicgen.performer import Performer
 from training.config import OptimiserConfig
 from training.data.batches import Batches

@@ -16,7 +16,7 @@ import torch
 from musicgen import weights
 from musicgen.checkpoint import Card
 from musicgen.common.learning import generator_of
-from musicgen.common.processes import machine
+from musicgen.common.machine import machine
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from tokenization.whole_file import write_text, write_whole

@@ -29,8 +29,9 @@ import torch
 import wasmtime
 
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
-from musicgen.common.processes import machine, processors
+from musicgen.common.machine import machine
 from musicgen.weights import load, save
+from tokenization.processes import processors
 from tokenization.records import from_plain, json_of
 from tokenization.whole_file import write_json, write_text, write_whole
 from training import run_folder

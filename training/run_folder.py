@@ -24,10 +24,9 @@ from torch.optim import Optimizer
 from musicgen import checkpoint, weights
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.checkpoint import shipped
-from musicgen.common.processes import full_disk_named, lock_folder
 from musicgen.performer import Performer
 from tokenization.records import from_plain, json_of, yaml_of
-from tokenization.whole_file import make_folder, sync, write_whole
+from tokenization.whole_file import full_disk_named, lock_folder, make_folder, sync, write_whole
 from training.config import CONFIG, RunConfig
 from training.data.batches import Batches
 

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print one row per task."""
     from evaluation.bench import bench
-    from musicgen.common.processes import machine
+    from musicgen.common.machine import machine
 
     check_counts(arguments, "rounds")
     output.remark([f"On {machine()}."])

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import data_of
     from evaluation.benchmarks.variants import variant
-    from musicgen.common.processes import machine
+    from musicgen.common.machine import machine
     from tokenization.records import suggestion
     from tokenization.whole_file import write_json
 
@@ -117,7 +117,7 @@ def _summary(
 
     from app.commands.evaluate.study_options import command_line
     from evaluation.benchmarks.tasks import TASKS
-    from musicgen.common.processes import machine
+    from musicgen.common.machine import machine
 
     return {
         "task": recipe.task,

@@ -82,7 +82,7 @@ def read_input(file: str, most_bytes: int) -> tuple[bytes, str]:
 def _tokenize(arguments: argparse.Namespace) -> None:
     from tokenization.formats import read_file
     from tokenization.language import language
-    from tokenization.midi.limits import GENEROUS
+    from tokenization.limits import GENEROUS
     from tokenization.wording import counted
 
     chosen = language(arguments.language)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from app.web.guard import API, FULL_DISK, Refused
-from musicgen.common.processes import FULL
+from tokenization.whole_file import FULL
 from tokenization.wording import sentence
 
 FAULT = "The server failed on this request; its log has the details."

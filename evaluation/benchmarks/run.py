@@ -15,8 +15,8 @@ from evaluation.benchmarks.tasks import BenchmarkData, Progress, Recipe
 from evaluation.benchmarks.training import STEPS, Classifier, classified, perplexities
 from evaluation.benchmarks.variants import Variant, language_model, model_config
 from evaluation.study.experiments import Measurement, run
-from musicgen.common.intervals import mean_interval
 from musicgen.performer import parameter_count
+from tokenization.intervals import mean_interval
 from tokenization.records import yaml_of
 
 KEPT = ".results"  # the subfolder of the output folder with all measurements

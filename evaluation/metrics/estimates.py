@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.intervals import CONFIDENCE, mean_interval
+from tokenization.intervals import CONFIDENCE, mean_interval
 
 Row = Mapping[str, Any]
 

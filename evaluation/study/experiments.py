@@ -14,10 +14,10 @@ from inspect import isgeneratorfunction
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from musicgen.common.workers import Failed, Workers, as_done, limit_workers
 from musicgen.continuation import Generation, run_together
 from musicgen.playable import Playable, find
 from tokenization.whole_file import make_folder, write_whole
+from tokenization.workers import Failed, Workers, as_done, limit_workers
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared

@@ -34,7 +34,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
-from tokenization.ensemble.layouts import gap
+from tokenization.ensemble.sequences import gap
 from tokenization.language import SEAM
 from tokenization.score import Score
 

@@ -9,9 +9,9 @@ import pytest
 import app.audio
 from app.audio import AudioError, render_to
 from app.web.offered_models import example
-from musicgen.common.workers import Bounds
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
+from tokenization.workers import Bounds
 
 
 @pytest.fixture

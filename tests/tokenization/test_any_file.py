@@ -9,7 +9,7 @@ import pytest
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
 from tokenization.formats import kind_of, read_file
-from tokenization.midi.limits import UPLOAD, MusicFileError
+from tokenization.limits import UPLOAD, MusicFileError
 
 TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"
 SONG = score(bars(note("C", 4, 8), note("E", 4, 4) + rest(4)))

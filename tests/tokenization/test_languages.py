@@ -13,7 +13,7 @@ from tests.tokenization.ensemble import cases as ensemble
 from tests.tokenization.grammar_cases import damages, ids_of, quantised
 from tests.tokenization.groove import cases as groove
 from tests.tokenization.remi import cases as remi
-from tokenization.ensemble.layouts import plain
+from tokenization.ensemble.sequences import plain
 from tokenization.ensemble.spelling import spell
 from tokenization.ensemble.tokens import EXTRA_START
 from tokenization.groove.spelling import MOST_UNISONS

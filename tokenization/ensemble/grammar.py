@@ -16,7 +16,7 @@ import numpy as np
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.spelling import Reading
+from tokenization.ensemble.spelling import Reading, value_start
 from tokenization.ensemble.tokens import (
     AFTER,
     AT,
@@ -57,9 +57,25 @@ from tokenization.grammar import Grammar
 # The kind of the last token; NOTHING before the first one. A row is never in state GOAL or ABOUT: see `advance`.
 NOTHING, BEGUN, DECLARED, AFTER_BAR, AFTER_PLAN, AFTER_METRE, NAMED, PLACED = range(8)
 AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE, ENDED, GOAL, ABOUT = range(8, 14)
-# Whether a part or a bar can begin after each kind.
-OPENS = np.isin(np.arange(ABOUT + 1), (AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE))
-KEYS = 128
+
+
+def _among(*kinds: int) -> np.ndarray:
+    """Return whether each kind is one of these."""
+    return np.isin(np.arange(ABOUT + 1), kinds)
+
+
+IN_HEAD = _among(BEGUN, DECLARED)
+BEGINS = _among(NAMED, AFTER_BAR)  # a part or a bar begins
+DESCRIBES = _among(ABOUT, AFTER_PLAN)
+RESTARTS = _among(PLACED, AFTER_LENGTH, AFTER_LOUDNESS)  # values start from the lowest one again
+KEEPS = _among(GOAL, ABOUT)  # the kind before it
+# After these, a part or a bar can begin, a plan can go on, and a position or a note can come.
+OPENS = _among(AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE)
+PLANS = _among(AFTER_BAR, AFTER_PLAN)
+PLACES = _among(NAMED, AFTER_VALUE)
+SOUNDS = _among(PLACED, AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE)
+PARTS, STEPS, KEYS = np.arange(MOST_PARTS), np.arange(LONGEST_BAR), np.arange(128)
+SIZES, LEVELS, SYMBOLS = (np.arange(len(block)) for block in (LENGTH, LOUDNESS, CHORD))
 # The tonic chord of each key, and the pitches that belong to it: (24,) and (24, pitches).
 TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm" for root in ROOTS])
 TRIADS = np.stack(
@@ -96,7 +112,6 @@ def _ranks() -> np.ndarray:
 
 KIND, RANK = _kinds(), _ranks()
 ABOUT_IDS = np.flatnonzero(KIND == ABOUT)
-VALUES = slice(PITCH.start, CHORD.stop)
 
 
 class EnsembleGrammar(Grammar):
@@ -119,7 +134,7 @@ class EnsembleGrammar(Grammar):
         """
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
-            self._may_write = np.isin(np.arange(MOST_PARTS), [*write])[None]
+            self._may_write = np.isin(PARTS, [*write])[None]
         self._metres, self._plays = metres, plays
         self._given_bars = np.full(1, given_bars)
         self._kind = np.full(1, NOTHING)
@@ -143,7 +158,7 @@ class EnsembleGrammar(Grammar):
         self._length = np.full(1, -1)
         self._loudness = np.full(1, -1)
         self._value = np.full(1, -1)  # the last one with this onset, length and loudness
-        self._free_at = np.zeros((1, MOST_PARTS, KEYS), dtype=np.int64)  # step
+        self._free_at = np.zeros((1, MOST_PARTS, len(KEYS)), dtype=np.int64)  # step
         self._tones = np.zeros((1, len(ROOTS)))  # duration per pitch class, with older bars fading
 
     @property
@@ -171,28 +186,30 @@ class EnsembleGrammar(Grammar):
         kind = self._kind
         mask = np.zeros((len(kind), len(VOCABULARY)), dtype=bool)
         mask[:, BEGIN] = kind == NOTHING
-        heading = np.flatnonzero((kind == BEGUN) | (kind == DECLARED))
-        if len(heading):
-            self._allow_head(mask, heading)
-        in_bar = (kind == AFTER_BAR) | (kind == AFTER_PLAN)
-        if in_bar.any():
-            plan = in_bar[:, None] & (RANK[PLAN_START:PLAN_STOP] > self._rank[:, None])
-            mask[:, PLAN_START:PLAN_STOP] = plan
-            may_change = in_bar & (self._metres | (self._bars <= self._given_bars))
-            if may_change.any():
-                mask[:, METRE.start : METRE.stop] = may_change[:, None]
-                mask[np.arange(len(kind)), METRE.start + self._metre] = False
-        rows = np.flatnonzero(OPENS[kind])
+        rows = IN_HEAD[kind].nonzero()[0]
         if len(rows):
-            row, part = np.nonzero(self._later_parts(rows)[0])
+            self._allow_head(mask, rows)
+        rows = PLANS[kind].nonzero()[0]
+        if len(rows):
+            further = RANK[PLAN_START:PLAN_STOP] > self._rank[rows, None]
+            mask[rows, PLAN_START:PLAN_STOP] = further
+            rows = rows[self._metres | (self._bars[rows] <= self._given_bars[rows])]
+            mask[rows, METRE.start : METRE.stop] = True
+            mask[rows, METRE.start + self._metre[rows]] = False
+        rows = OPENS[kind].nonzero()[0]
+        if len(rows):
+            row, part = self._later_parts(rows)[0].nonzero()
             mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
             mask[rows, BAR] = True
             mask[rows, END] = self._noted[rows]
         # A given part gets no more notes than the given ones.
         writable = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
-        playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & writable)
-        if len(playing):
-            self._allow_notes(mask, playing)
+        rows = (PLACES[kind] & writable).nonzero()[0]
+        if len(rows):
+            self._allow_places(mask, rows)
+        rows = (SOUNDS[kind] & writable).nonzero()[0]
+        if len(rows):
+            self._allow_notes(mask, rows)
         return mask
 
     def _allow_head(self, mask: np.ndarray, rows: np.ndarray) -> None:
@@ -216,68 +233,56 @@ class EnsembleGrammar(Grammar):
         The first two are (rows, P), the last one (rows,).
         """
         end = self._start[rows] + METRE_STEPS[self._metre[rows]]
-        later = np.arange(MOST_PARTS) > self._last_part(rows)[:, None]
-        later &= (np.arange(MOST_PARTS) < self._count[rows, None]) & self._may_write[rows]
-        later &= self._free_at[rows].min(2) < end[:, None]
+        last = np.where(self._pending[rows] >= 0, self._last[rows], self._part[rows])
+        later = (last[:, None] < PARTS) & (self._count[rows, None] > PARTS) & self._may_write[rows]
+        row, part = later.nonzero()
+        later[row, part] = self._free_at[rows[row], part].min(1) < end[row]
         players = later & ((self._instrument[rows] != HARMONY) | self._plays)
         left = np.cumsum(players[:, ::-1], axis=1)[:, ::-1]
         required = np.clip(self._planned[rows] - self._played[rows], 0, left[:, 0])
         required = np.where(self._noted[rows] & self._plays, left[:, 0], required)
         return later, left, required
 
-    def _last_part(self, rows: np.ndarray) -> np.ndarray:
-        """Return the last part of the bar whose instrument and voice are both known."""
-        return np.where(self._pending[rows] >= 0, self._last[rows], self._part[rows])
-
-    def _allow_notes(self, mask: np.ndarray, rows: np.ndarray) -> None:
-        """Allow the tokens of a part's notes: positions, lengths, loudness and values."""
-        kind, part, at = self._kind[rows], self._part[rows], self._at[rows]
+    def _allow_places(self, mask: np.ndarray, rows: np.ndarray) -> None:
+        """Allow the positions of a part's notes, and after an instrument, the voices of later parts."""
+        start, end = self._start[rows], METRE_STEPS[self._metre[rows]]
+        free_at = self._free_at[rows, self._part[rows]].min(1)
+        earliest = np.maximum(self._at[rows] + 1, free_at - start)[:, None]
+        places = (earliest <= STEPS) & (end[:, None] > STEPS)
         pending = self._pending[rows]
-        named = kind == NAMED
-        # After an instrument: the voices of later parts; a position only if the first voice is one of them.
-        chosen = np.flatnonzero(pending >= 0)
+        chosen = (pending >= 0).nonzero()[0]
         if len(chosen):
             later, left, required = self._later_parts(rows[chosen])
             for index, parts in zip(chosen, later & (left >= required[:, None]), strict=True):
                 row = rows[index]
                 voices = self._voice[row, parts & (self._instrument[row] == pending[index])]
                 mask[row, VOICE.start + voices[voices > 1] - 2] = True
-                named[index] = (voices == 1).any()
-        instrument = self._instrument[rows, part]
-        pitched, harmony = instrument < PITCHED, instrument == HARMONY
-        free_at = self._free_at[rows, part]  # (rows, KEYS)
-        start = self._start[rows]
-        steps = np.arange(LONGEST_BAR)
-        places = (steps > at[:, None]) & (steps < METRE_STEPS[self._metre[rows]][:, None])
-        places &= start[:, None] + steps >= free_at.min(1)[:, None]
-        places &= (named | (kind == AFTER_VALUE))[:, None]
+                places[index] &= (voices == 1).any()
         mask[rows, AT.start : AT.stop] = places
 
-        first, after = kind == PLACED, kind == AFTER_VALUE
-        now = (start + np.maximum(at, 0))[:, None]
-        free = free_at <= now
-        more = first | (after & free.any(1))
+    def _allow_notes(self, mask: np.ndarray, rows: np.ndarray) -> None:
+        """Allow the tokens of a part's notes at a position: lengths, loudness and values."""
+        kind, part = self._kind[rows, None], self._part[rows]  # (rows, 1) but for the part
+        first, lengthened, after = kind == PLACED, kind == AFTER_LENGTH, kind == AFTER_VALUE
         length, loudness = self._length[rows, None], self._loudness[rows, None]
-        lengths, levels = np.arange(len(LENGTH)), np.arange(len(LOUDNESS))
-        may_length = np.where(first[:, None], lengths != length, lengths > length)
-        may_length &= (more & pitched)[:, None]
-        mask[rows, LENGTH.start : LENGTH.stop] = may_length
-        has_length = (~pitched | (self._length[rows] >= 0)) & more | (kind == AFTER_LENGTH)
+        value, instrument = self._value[rows, None], self._instrument[rows, part][:, None]
+        pitched, harmony = instrument < PITCHED, instrument == HARMONY
+        free = self._free_at[rows, part] <= (self._start[rows] + self._at[rows])[:, None]
+        more = first | (after & free.any(1, keepdims=True))
+        has_length = ~pitched | (length >= 0)
+        loud = ~harmony & ~self._flat[rows, None]
+        ready = (first & has_length | lengthened) & (~loud | (loudness >= 0))
+        above = free & (value < KEYS) & (ready | (kind == AFTER_LOUDNESS) | after)
         # Loudness only rises among the notes of one length.
-        restarts = first | (kind == AFTER_LENGTH)
-        may_level = np.where(restarts[:, None], levels != loudness, levels > loudness)
-        loud = ~harmony & ~self._flat[rows]
-        mask[rows, LOUDNESS.start : LOUDNESS.stop] = may_level & (loud & has_length)[:, None]
-
-        ready = first & (~pitched | (self._length[rows] >= 0)) | (kind == AFTER_LENGTH)
-        ready = ready & (~loud | (self._loudness[rows] >= 0)) | (kind == AFTER_LOUDNESS) | after
-        keys = np.arange(KEYS)
-        above = free & (keys > self._value[rows, None]) & ready[:, None]
-        mask[rows, PITCH.start : PITCH.stop] = above & pitched[:, None]
-        drum = (ready & (instrument == DRUMS))[:, None]
-        mask[rows, DRUM.start : DRUM.stop] = above[:, : len(DRUM)] & drum
-        chord = np.arange(len(CHORD)) != self._value[rows, None]
-        mask[rows, CHORD.start : CHORD.stop] = chord & (harmony & first)[:, None]
+        may_level = np.where(first | lengthened, loudness != LEVELS, loudness < LEVELS)
+        families = [
+            np.where(first, length != SIZES, length < SIZES) & pitched & more,
+            may_level & loud & (has_length & more | lengthened),
+            above & pitched,
+            above[:, : len(DRUM)] & (instrument == DRUMS),
+            (value != SYMBOLS) & harmony & first,
+        ]
+        mask[rows, LENGTH.start : CHORD.stop] = np.concatenate(families, axis=1)
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return the next part for a token that would leave out too many parts of the bar.
@@ -286,7 +291,7 @@ class EnsembleGrammar(Grammar):
         """
         is_part = PART.holds(tokens)
         leaves = is_part | (tokens == BAR) | (tokens == END)
-        rows = np.flatnonzero(leaves & OPENS[self._kind])
+        rows = (leaves & OPENS[self._kind]).nonzero()[0]
         if not len(rows):
             return tokens
         later, left, required = self._later_parts(rows)
@@ -325,29 +330,30 @@ class EnsembleGrammar(Grammar):
         """Append one token to each row: (B,) allowed ids. Goal tokens change no state."""
         tokens = np.asarray(tokens, dtype=np.int64)
         # The bars after a gap precede the piece in the sequence. The rules do not apply to them.
-        self._in_suffix = np.where(tokens == AFTER, True, self._in_suffix & (tokens != BEFORE))
+        self._in_suffix = (tokens == AFTER) | (self._in_suffix & (tokens != BEFORE))
         kind = np.where(self._in_suffix, GOAL, KIND[tokens])
-        for row in np.flatnonzero((kind == NAMED) | (kind == AFTER_BAR)):
-            self._begin_bar_or_part(int(row), int(tokens[row]))
-        self._flat = self._flat | (tokens == FLAT)
-        planned = VOCABULARY["players"].holds(tokens) & (kind == AFTER_PLAN)
-        self._planned = np.where(planned, tokens - PLAYERS_1 + 1, self._planned)
-        ranked = (kind == ABOUT) | (kind == AFTER_PLAN)
-        self._rank = np.where(ranked, RANK[tokens], self._rank)
-        self._metre = np.where(kind == AFTER_METRE, tokens - METRE.start, self._metre)
-        placed, lengthened = kind == PLACED, kind == AFTER_LENGTH
-        self._at = np.where(placed, tokens - AT.start, self._at)
-        self._length = np.where(lengthened, tokens - LENGTH.start, self._length)
-        louder = kind == AFTER_LOUDNESS
-        self._loudness = np.where(louder, tokens - LOUDNESS.start, self._loudness)
-        self._value = np.where((placed & ~self.in_chords) | lengthened | louder, -1, self._value)
-        rows = np.flatnonzero(kind == AFTER_VALUE)
+        for row in BEGINS[kind].nonzero()[0].tolist():
+            self._begin_bar_or_part(row, int(tokens[row]))
+        rows = DESCRIBES[kind].nonzero()[0]
+        if len(rows):
+            self._rank[rows] = RANK[tokens[rows]]
+            self._flat[rows] |= tokens[rows] == FLAT
+            rows = rows[VOCABULARY["players"].holds(tokens[rows])]
+            self._planned[rows] = tokens[rows] - PLAYERS_1 + 1
+        for number, block, state in (
+            (AFTER_METRE, METRE, self._metre),
+            (PLACED, AT, self._at),
+            (AFTER_LENGTH, LENGTH, self._length),
+            (AFTER_LOUDNESS, LOUDNESS, self._loudness),
+        ):
+            np.copyto(state, tokens - block.start, where=kind == number)
+        self._value[RESTARTS[kind] & ~self.in_chords] = -1
+        self._pending[kind == PLACED] = -1
+        rows = (kind == AFTER_VALUE).nonzero()[0]
         if len(rows):
             self._add_notes(rows, tokens[rows])
-        self._pending = np.where(placed, -1, self._pending)
-        keeps = (kind == GOAL) | (kind == ABOUT)
-        heading = (self._bars == 0) & (kind == NAMED)
-        self._kind = np.where(keeps, self._kind, np.where(heading, DECLARED, kind))
+        kind[(kind == NAMED) & (self._bars == 0)] = DECLARED
+        self._kind = np.where(KEEPS[kind], self._kind, kind)
 
     def _begin_bar_or_part(self, row: int, token: int) -> None:
         """Advance one row by a bar, an instrument or a voice."""
@@ -361,11 +367,11 @@ class EnsembleGrammar(Grammar):
             self._part[row] = self._last[row] = self._pending[row] = -1
         elif not self._bars[row]:
             self._declare(row, token)
-        elif PART.holds(np.array(token)):
-            last = self._last_part(np.array([row]))[0]
-            instrument = token - PART.start
-            found = np.flatnonzero(self._instrument[row] == instrument)
-            self._last[row], self._pending[row] = last, instrument
+        elif token < PART.stop:
+            if self._pending[row] < 0:
+                self._last[row] = self._part[row]
+            self._pending[row] = token - PART.start
+            found = np.flatnonzero(self._instrument[row] == self._pending[row])
             self._part[row] = found[0] if len(found) else -1
         else:
             same = self._instrument[row] == self._pending[row]
@@ -374,7 +380,7 @@ class EnsembleGrammar(Grammar):
         self._at[row] = self._length[row] = self._loudness[row] = self._value[row] = -1
 
     def _declare(self, row: int, token: int) -> None:
-        if not PART.holds(np.array(token)):
+        if token >= PART.stop:  # a voice
             self._pending[row] = -1
             return
         count = self._count[row]
@@ -390,12 +396,10 @@ class EnsembleGrammar(Grammar):
         """Advance some rows by a value token."""
         part = self._part[rows]
         instrument = self._instrument[rows, part]
-        pitched, harmony = instrument < PITCHED, instrument == HARMONY
-        start = np.where(pitched, PITCH.start, np.where(harmony, CHORD.start, DRUM.start))
-        value = tokens - start
+        pitched, sounds = instrument < PITCHED, instrument != HARMONY
+        value = tokens - value_start(instrument)
         now = self._start[rows] + self._at[rows]
         steps = np.where(pitched, LENGTHS[self._length[rows]], 1)
-        sounds = ~harmony
         # Masking a key that still sounds would push a model that wants it to a wrong one. The note is cut instead.
         free_at = now + np.where(self._bars[rows] > self._given_bars[rows], 1, steps)
         self._free_at[rows[sounds], part[sounds], value[sounds]] = free_at[sounds]

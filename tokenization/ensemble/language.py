@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -20,21 +20,17 @@ from tokenization.analysis.parts import (
     regrouped,
     remarks_on_others,
 )
-from tokenization.ensemble.goals import Goals, names_of
-from tokenization.ensemble.layouts import (
-    Plans,
-    key_of,
-    plain,
-    plan_of,
-    with_plan,
-    with_style_and_key,
-)
+from tokenization.ensemble.beginning import beginning, beginnings, key_of, with_style_and_key
+from tokenization.ensemble.goals import accompanying, continuing, infilling
+from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
+from tokenization.ensemble.sequences import decoded, plain
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
     Sheet,
     closed,
-    score_of,
+    names_of,
     sheet_of,
     spell,
 )
@@ -65,15 +61,9 @@ from tokenization.ensemble.tokens import (
     STEPS_PER_BEAT,
     VOCABULARY,
 )
-from tokenization.language import Encoded
-from tokenization.score import (
-    Marker,
-    Score,
-    Track,
-    cut_at_next_strike,
-    steps_of,
-    sustained,
-)
+from tokenization.grammar import Grammar
+from tokenization.language import Encoded, Goal, Language
+from tokenization.score import Marker, Score, Track, steps_of, sustained
 from tokenization.wording import Remark
 
 # For prompts without dynamics: the velocities of notes on a bar line, a beat, an eighth, and elsewhere.
@@ -169,7 +159,7 @@ def _on_bar_lines(score: Score) -> tuple[Marker, ...]:
     return tuple(sorted([*known, *repeated], key=lambda chord: chord.onset_ticks))
 
 
-class Ensemble(Goals, Plans):
+class Ensemble(Language):
     """Any number of parts in any metre, with plans, endings and gaps."""
 
     name = "ensemble"
@@ -182,7 +172,6 @@ class Ensemble(Goals, Plans):
     draws_by_kind = True
     parts = (*PART_NAMES, *FAMILIES)
     abilities = ("continue", "end", "rewrite", "accompany", "chords", "plan")
-    arrange = staticmethod(arrange)
     details: ClassVar = {
         "steps_per_beat": STEPS_PER_BEAT,
         "lengths": LENGTHS.tolist(),
@@ -190,6 +179,7 @@ class Ensemble(Goals, Plans):
         "flat_velocity": FLAT_VELOCITY,
         "drums": [LOWEST_DRUM, HIGHEST_DRUM],
     }
+    arrange = staticmethod(arrange)
 
     def encode(self, score: Score) -> Encoded:
         """Convert an arranged score to tokens, from `begin` to `end`."""
@@ -215,7 +205,7 @@ class Ensemble(Goals, Plans):
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Convert a valid sequence or prefix to a score; an incomplete event at the end is left out."""
-        return cut_at_next_strike(score_of(self.sheet(plain(ids)), setting or Setting()))
+        return decoded(ids, setting)
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return the piece on the grid that a valid plain sequence encodes."""
@@ -234,6 +224,12 @@ class Ensemble(Goals, Plans):
         """Return the name of each track, as `accompanying` takes it."""
         parts = Reading(plain(ids)).parts
         return tuple(names_of(parts[parts != HARMONY]))
+
+    def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
+        """Return the plan tokens, all or only those of the attributes in `asked`."""
+        names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
+        blocks = [VOCABULARY[name] for name in names]
+        return [token for block in blocks for token in range(block.start, block.stop)]
 
     def recalled(self) -> dict[str, Any]:
         """Return the roles of tokens for a model with recall (musicgen/recall.py)."""
@@ -265,3 +261,43 @@ class Ensemble(Goals, Plans):
         moves = [[BAR, 1, 0], *([part, 0, 0] for part in range(PART.start, PART.stop))]
         moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(ticks)]
         return {"bar_ticks": stride, "step_ticks": stride, "moves": moves}
+
+    # What follows is done in beginning.py, plan.py and goals.py.
+
+    def beginnings(self) -> dict[str, list[str]]:
+        return beginnings()
+
+    def beginning(
+        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
+    ) -> tuple[np.ndarray, Setting]:
+        return beginning(asked, plan)
+
+    def plan(self, asked: Mapping[str, Any], bars: int, /) -> Plan:
+        return plan_for(asked, bars)
+
+    def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
+        return bars_back(asked, bars)
+
+    def infilling(
+        self, ids: np.ndarray, start: int, stop: int, *, plan: Plan | None = None
+    ) -> Goal:
+        return infilling(ids, start, stop, plan)
+
+    def accompanying(
+        self, ids: np.ndarray, write: Collection[str], *, plan: Plan | None = None
+    ) -> Goal:
+        return accompanying(ids, write, plan)
+
+    def grammar(
+        self,
+        prompt: Sequence[int] | np.ndarray = (),
+        *,
+        prompt_bars: int = 0,
+        bars: int = 0,
+        ends: bool = False,
+        chords: Sequence[Sequence[str]] | None = None,
+        plan: Plan | None = None,
+    ) -> Grammar:
+        if not ends and chords is None and plan is None:
+            return EnsembleGrammar(given_bars=prompt_bars)
+        return continuing(np.asarray(prompt), bars, ends, chords, plan)

@@ -92,6 +92,14 @@ def voices_of(parts: np.ndarray) -> np.ndarray:
     return np.tril(same).sum(1) if len(parts) else parts
 
 
+def names_of(parts: np.ndarray) -> list[str]:
+    """Return the names of parts: instruments, numbered from the second part of each."""
+    return [
+        PART_NAMES[part] + (f"_{voice}" if voice > 1 else "")
+        for part, voice in zip(parts.tolist(), voices_of(parts).tolist(), strict=True)
+    ]
+
+
 def instrument_of(track: Track) -> int:
     """Return the instrument of a track."""
     return DRUMS if track.is_drum else int(INSTRUMENT_OF[track.program])
@@ -209,7 +217,7 @@ def spell(sheet: Sheet) -> np.ndarray:
         (new_part | _changes(sheet.onset), AT.start + sheet.onset - start),
         (pitched & (new_part | _changes(sheet.length)), LENGTH.start + sheet.length),
         (loud & (new_part | _changes(sheet.loudness)), LOUDNESS.start + sheet.loudness),
-        (np.ones(len(sheet.bar), dtype=bool), _value_start(sheet.instrument) + sheet.value),
+        (np.ones(len(sheet.bar), dtype=bool), value_start(sheet.instrument) + sheet.value),
     )
     # A row of tokens for each bar and for each event, with the mask of those that are written.
     rows = np.zeros((2, len(metre) + len(sheet.bar), len(bars) + len(events)), dtype=np.int64)
@@ -233,7 +241,7 @@ def _changes(column: np.ndarray) -> np.ndarray:
     return np.diff(column, prepend=-1) != 0
 
 
-def _value_start(instrument: np.ndarray) -> np.ndarray:
+def value_start(instrument: np.ndarray) -> np.ndarray:
     """Return the id of value 0 for each instrument: its first pitch, drum or chord."""
     others = np.where(instrument == DRUMS, DRUM.start, CHORD.start)
     return np.where(instrument < PITCHED, PITCH.start, others)
@@ -309,7 +317,7 @@ class Reading:
             onset=starts[bar] + self.step[at] if len(at) else bar,
             length=np.where(instrument < PITCHED, np.maximum(self.length[at], 0), 0),
             loudness=np.where((instrument == HARMONY) | flat, 0, np.maximum(self.loudness[at], 0)),
-            value=self.ids[at] - _value_start(instrument),
+            value=self.ids[at] - value_start(instrument),
         )
 
 

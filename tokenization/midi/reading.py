@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenization.analysis.chords import marker_in
-from tokenization.midi.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
+from tokenization.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 
 ZIP = b"PK\x03\x04"  # the first bytes of a zip archive

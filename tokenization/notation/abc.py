@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
-from tokenization.midi.limits import Limits, MusicFileError
+from tokenization.limits import Limits, MusicFileError
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,

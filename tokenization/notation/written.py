@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.midi.limits import Limits, MusicFileError, complete_within
+from tokenization.limits import Limits, MusicFileError, complete_within
 from tokenization.score import FileTimes, Marker, Meters, Notes, Score, Tempos, Track
 
 TICKS_PER_BEAT = 10080  # 2⁵·3²·5·7: tuplets of 3, 5, 7 and 9 last whole numbers of ticks

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from musicgen.common.processes import FULL, full_disk_named
+from tokenization.whole_file import FULL, full_disk_named
 from training.data.sources.source import Skipped
 
 MOST_BYTES = 32 << 30

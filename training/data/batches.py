@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from musicgen.common.processes import CONTEXT, started_apart
 from tokenization.language import language_from_spec
+from tokenization.processes import CONTEXT, started_apart
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
 from training.data.examples import Cut, cut_groove, cut_remi

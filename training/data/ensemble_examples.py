@@ -18,19 +18,10 @@ from functools import partial
 
 import numpy as np
 
+from tokenization.ensemble.beginning import key_of, with_style_and_key
 from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.layouts import (
-    NO_LEVEL,
-    bar_offsets,
-    from_bar,
-    gap,
-    key_of,
-    plan_of,
-    with_countdown,
-    with_parts,
-    with_plan,
-    with_style_and_key,
-)
+from tokenization.ensemble.plan import NO_LEVEL, plan_of, with_plan
+from tokenization.ensemble.sequences import bar_offsets, from_bar, gap, with_countdown, with_parts
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     DRUMS,

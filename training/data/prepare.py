@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.processes import full_disk_named, lock_folder, processors
-from musicgen.common.workers import Bounds, Failed, Workers, in_order
 from musicgen.pieces import program
 from tokenization.language import Encoded, Language, language
 from tokenization.prepared import (
@@ -34,7 +32,9 @@ from tokenization.prepared import (
     Pieces,
     read_meta,
 )
-from tokenization.whole_file import make_folder, sync
+from tokenization.processes import processors
+from tokenization.whole_file import full_disk_named, lock_folder, make_folder, sync
+from tokenization.workers import Bounds, Failed, Workers, in_order
 from training.data.archive import unpacked
 from training.data.sources import SOURCES
 from training.data.sources.source import Piece, Skipped, Source, list_files

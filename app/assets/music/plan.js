@@ -1,5 +1,5 @@
 // The plan of a piece as in the language `ensemble`: the density, register and loudness of each bar, computed from the notes
-// as in tokenization/ensemble/layouts.py, and the letters of the form.
+// as in tokenization/ensemble/plan.py, and the letters of the form.
 import { WIDTH, barCount } from "./piece.js";
 
 // The curves of a plan: range of values, step, and line style.

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
     from evaluation.report import page
     from evaluation.study.experiments import model_fields, models_of
-    from musicgen.common.processes import machine
+    from musicgen.common.machine import machine
     from tokenization.records import json_of
     from tokenization.whole_file import write_json, write_text
 

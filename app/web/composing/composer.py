@@ -18,11 +18,11 @@ from itertools import count
 from multiprocessing.connection import Connection
 
 from app.web.process import keep_memory_flat
-from musicgen.common.processes import CONTEXT, processors, started_apart
-from musicgen.common.workers import end_with_parent
 from musicgen.continuation import Player
 from musicgen.generation.engine import MOST_BYTES, Engine
 from musicgen.generation.request import Job, Order, Progress
+from tokenization.processes import CONTEXT, processors, started_apart
+from tokenization.workers import end_with_parent
 
 MANY_ROWS = 4  # rows per process from which another process is worth its memory
 TOGETHER_ROWS = 4  # rows more than elsewhere from which loading the model there is worth it

@@ -22,7 +22,6 @@ import numpy as np
 
 from app.web.composing.streamed_takes import files_of
 from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
-from musicgen.common.workers import Bounds, Failed, Worker
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.beats import later
@@ -30,11 +29,12 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.formats import kind_of, midi, musicxml, read_file
 from tokenization.language import Language
 from tokenization.language import language as language_of
-from tokenization.midi.limits import UPLOAD, MusicFileError
+from tokenization.limits import UPLOAD, MusicFileError
 from tokenization.notation.musicxml.reading import xml_of
 from tokenization.records import from_json
 from tokenization.score import Score
 from tokenization.wording import Remark
+from tokenization.workers import Bounds, Failed, Worker
 
 KEPT = 16  # opened pieces, since a piece is usually continued right after it was opened
 LONGEST_TITLE = 60

@@ -14,7 +14,7 @@ from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.formats import read_file
 from tokenization.language import Language
-from tokenization.midi.limits import UPLOAD
+from tokenization.limits import UPLOAD
 from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 

@@ -11,7 +11,7 @@ from app.web.offered_models import EXAMPLES, example
 from musicgen.pieces import piece_of
 from tests.app.web.hands import await_end, fill, go_on, open_example, rest
 from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.layouts import DENSITY_EDGES, REGISTER_EDGES, plan_of
+from tokenization.ensemble.plan import DENSITY_EDGES, REGISTER_EDGES, plan_of
 from tokenization.ensemble.tokens import DYNAMICS
 from tokenization.midi.reading import read_midi
 

@@ -20,10 +20,11 @@ from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tests.training.data.sources.on_disk import band
 from tokenization.analysis.chords import ROOTS
-from tokenization.ensemble import layouts
+from tokenization.ensemble.beginning import with_style_and_key
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.language import ACCENTS
-from tokenization.ensemble.layouts import plain, plan_of
+from tokenization.ensemble.plan import NO_LEVEL, plan_of, with_plan
+from tokenization.ensemble.sequences import bar_offsets, plain, with_countdown, with_parts
 from tokenization.ensemble.spelling import Reading, closed, spell
 from tokenization.ensemble.tokens import (
     AT,
@@ -115,10 +116,10 @@ def test_parts_can_be_reordered(score: Score, random):
     ids = LANGUAGE.encode(score).ids.astype(np.int64)
     order = [*range(len(Reading(ids).parts))]
     random.shuffle(order)
-    moved = layouts.with_parts(ids, order)
+    moved = with_parts(ids, order)
     assert LANGUAGE.validate(moved) is None
-    assert layouts.with_parts(moved, np.argsort(order)).tolist() == ids.tolist()
-    assert len(Reading(layouts.with_parts(ids, order[:1])).parts) == 1
+    assert with_parts(moved, np.argsort(order)).tolist() == ids.tolist()
+    assert len(Reading(with_parts(ids, order[:1])).parts) == 1
 
 
 @settings(max_examples=30)
@@ -137,15 +138,15 @@ def test_all_but_drums_is_transposed(score: Score, semitones: int):
 @given(scores())
 def test_a_plan_is_added_and_removed(score: Score):
     ids = LANGUAGE.encode(score).ids.astype(np.int64)
-    plan = layouts.plan_of(LANGUAGE.sheet(ids))
+    plan = plan_of(LANGUAGE.sheet(ids))
     assert tuple(plan) == PLAN
-    planned = layouts.with_plan(ids, plan)
+    planned = with_plan(ids, plan)
     assert LANGUAGE.validate(planned) is None
     assert (planned >= VOCABULARY[PLAN[0]].start).sum() >= len(LANGUAGE.bars(ids))
-    about = layouts.with_style_and_key(planned, style="pop", key=3)
+    about = with_style_and_key(planned, style="pop", key=3)
     assert LANGUAGE.validate(about) is None
-    for extended in (planned, about, layouts.with_plan(layouts.with_countdown(ids, 4), plan)):
-        assert layouts.plain(extended).tolist() == ids.tolist()
+    for extended in (planned, about, with_plan(with_countdown(ids, 4), plan)):
+        assert plain(extended).tolist() == ids.tolist()
 
 
 def test_the_plan_of_a_small_piece():
@@ -157,13 +158,13 @@ def test_the_plan_of_a_small_piece():
     count = len(onset)
     notes = Notes(onset, np.full(count, 6), pitch, np.full(count, 100), np.zeros(count))
     score = Score(ticks_per_beat=24, notes=notes, tracks=(Track("Piano", 0),))
-    plan = layouts.plan_of(LANGUAGE.sheet(LANGUAGE.encode(score).ids))
+    plan = plan_of(LANGUAGE.sheet(LANGUAGE.encode(score).ids))
     assert {name: levels.tolist() for name, levels in plan.items()} == {
-        "return": [0, 1, 0, layouts.NO_LEVEL, 3],
+        "return": [0, 1, 0, NO_LEVEL, 3],
         "density": [2, 2, 4, 0, 2],
-        "register": [4, 4, 7, layouts.NO_LEVEL, 4],
-        "dynamics": [6, 6, 6, layouts.NO_LEVEL, 6],
-        "players": [0, 0, 0, layouts.NO_LEVEL, 0],
+        "register": [4, 4, 7, NO_LEVEL, 4],
+        "dynamics": [6, 6, 6, NO_LEVEL, 6],
+        "players": [0, 0, 0, NO_LEVEL, 0],
     }
 
 
@@ -258,7 +259,7 @@ def test_a_new_part_plays_where_another_one_plays():
     goal = LANGUAGE.accompanying(ids, ["drums"])
     sequence = written(goal.grammar, goal.prompt, 1, 8000)
     lines = LANGUAGE.text(sequence).splitlines()
-    playing = layouts.plan_of(LANGUAGE.sheet(ids))["players"]
+    playing = plan_of(LANGUAGE.sheet(ids))["players"]
     drums = "drums" in LANGUAGE.part_names(ids)
     expected = [f"players_{count + 2 - drums}" for count in playing]
     assert re.findall(r"players_\d+", "\n".join(lines)) == expected
@@ -290,7 +291,7 @@ def test_a_continuation_follows_a_plan_and_chords(ends: bool, seed: int):
         assert line.startswith(f"bar {left}{expected[bar]} {chord_tokens[bar]}")
         assert line.count("chords") == 1
     assert sequence[-1] == END if ends else (sequence == BAR).sum() > 8
-    ids = layouts.plain(sequence)
+    ids = plain(sequence)
     assert (spell(Reading(ids).sheet())[:-1] == closed(ids[ids != END])).all()
     again = LANGUAGE.encode(LANGUAGE.decode(sequence))
     assert "cut where struck again" not in again.losses
@@ -324,7 +325,7 @@ def test_music_ends_in_its_latest_key(key: int):
     notes = Notes(onset, steady, pitch, steady, np.zeros_like(pitch))
     score = Score(ticks_per_beat=24, notes=notes, tracks=(Track(name="piano", program=0),))
     ids = LANGUAGE.encode(LANGUAGE.arrange(score)).ids
-    prompt = np.append(layouts.with_style_and_key(ids[: layouts.bar_offsets(ids)[-1]], key=0), BAR)
+    prompt = np.append(with_style_and_key(ids[: bar_offsets(ids)[-1]], key=0), BAR)
     grammar = LANGUAGE.grammar(prompt.astype(np.int64), bars=1, ends=True)
     tonic = f"chords at_0 chord_{ROOTS[key % 12]}_{'m' if key > 11 else 'M'} "
     for seed in range(5):

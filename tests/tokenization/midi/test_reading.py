@@ -4,7 +4,7 @@ import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.midi.files import NOTE, remarks, rows
-from tokenization.midi.limits import UPLOAD, Limits, MusicFileError
+from tokenization.limits import UPLOAD, Limits, MusicFileError
 from tokenization.midi.reading import read_midi
 from tokenization.score import Columns, Marker, Score
 

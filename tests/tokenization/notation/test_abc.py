@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tokenization.notation.scores import heard, meters
-from tokenization.midi.limits import GENEROUS, MusicFileError
+from tokenization.limits import GENEROUS, MusicFileError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.notation.abc import read_abc

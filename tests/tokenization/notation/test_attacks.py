@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.common.workers import Bounds, Failed, in_order
 from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import HARMONY, bars, compressed, score
 from tokenization.formats import musicxml, read_file
-from tokenization.midi.limits import UPLOAD, MusicFileError
+from tokenization.limits import UPLOAD, MusicFileError
+from tokenization.workers import Bounds, Failed, in_order
 
 SECONDS, MEMORY_BYTES = 2, 1 << 30  # SECURITY.md, first table
 TRIES = 3  # a busy machine can double the processor time

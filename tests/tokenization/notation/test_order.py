@@ -5,7 +5,7 @@ import pytest
 from tests.tokenization.notation.scores import HARMONY, bars, heard, note
 from tests.tokenization.notation.scores import score as score_of
 from tokenization.formats import read_file
-from tokenization.midi.limits import GENEROUS, MusicFileError
+from tokenization.limits import GENEROUS, MusicFileError
 from tokenization.notation.abc import read_abc
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
 from tokenization.notation.written import (

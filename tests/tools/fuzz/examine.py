@@ -11,7 +11,7 @@ from hashlib import blake2b
 from tests.tokenization.grammar_cases import quantised
 from tokenization.formats import musicxml, read_file
 from tokenization.language import Language
-from tokenization.midi.limits import UPLOAD, Limits, MusicFileError
+from tokenization.limits import UPLOAD, Limits, MusicFileError
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score

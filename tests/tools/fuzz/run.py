@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
-from musicgen.common.workers import Bounds, Failed, in_order
 from tests.tools.fuzz.examine import LANGUAGES, READ, examine
 from tests.tools.fuzz.mutants import FORMATS, format_of, mutant, seed_files
 from tests.tools.options import options
 from tokenization.language import Language, language
 from tokenization.whole_file import write_bytes
+from tokenization.workers import Bounds, Failed, in_order
 
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine does not count as a hang
 # Hard limits; the first mutant of a process includes the loading of the languages.

@@ -14,7 +14,7 @@ from app import output
 from evaluation.study.extrapolation import position_losses
 from musicgen.playable import load
 from tests.tools.options import options
-from tokenization.ensemble.layouts import with_parts
+from tokenization.ensemble.sequences import with_parts
 from tokenization.ensemble.tokens import PART_NAMES, PITCHED
 from tokenization.prepared import Prepared
 

@@ -25,10 +25,10 @@ import numpy as np
 import psutil
 
 from app.web.offered_models import EXAMPLES
-from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
 from tests.tools.options import options
 from tests.tools.page.hostile import attack, visitor_from
+from tokenization.processes import CONTEXT
 
 MOST_RATIO = 2.0  # of the waiting time under siege
 READINGS = 200  # of memory

@@ -7,7 +7,7 @@ import pytest
 
 from tests.training.data.sources.on_disk import band
 from tests.training.makers import prepared_set
-from tokenization.ensemble import layouts, tokens
+from tokenization.ensemble import plan, sequences, tokens
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.spelling import Reading
 from tokenization.groove.language import Groove
@@ -113,18 +113,18 @@ def test_every_kind_of_band_sequence_is_valid(shards: Shards, shares, said: int 
         drawn.append(ids.astype(np.int64))
     for ids in drawn:
         assert len(ids) <= 701
-        assert Ensemble().validate(layouts.plain(ids)) is None
+        assert Ensemble().validate(sequences.plain(ids)) is None
         assert said is None or (ids == said).any() == (tokens.END in ids)
     for block in (tokens.STYLE, tokens.TEMPO):
         assert 0.2 < np.mean([block.holds(ids).any() for ids in drawn]) < 0.9
     planned = [((ids >= tokens.PLAN_START) & (ids < tokens.PLAN_STOP)).any() for ids in drawn]
     assert 0.4 < np.mean(planned) < 0.9
     assert (np.concatenate(drawn) == tokens.AFTER).any() == ("gaps" in shares)
-    orders = {tuple(Reading(layouts.plain(ids)).parts.tolist()) for ids in drawn}
+    orders = {tuple(Reading(sequences.plain(ids)).parts.tolist()) for ids in drawn}
     assert len(orders) > 4
     for ids in drawn:  # the encoded plan is a part of the full plan, in the same order
-        written = layouts.plain(ids)
-        planned_fully = layouts.with_plan(written, layouts.plan_of(Ensemble().sheet(written)))
+        written = sequences.plain(ids)
+        planned_fully = plan.with_plan(written, plan.plan_of(Ensemble().sheet(written)))
         rest = iter(planned_fully.tolist())
         sequence = [x for x in ids.tolist() if not tokens.STYLE.start <= x < tokens.PLAN_START]
         assert shares or all(token in rest for token in sequence)
@@ -142,7 +142,7 @@ def test_bands_play_in_new_styles_with_steady_patterns_over_the_same_chords(shar
     for seed in MANY:
         random = np.random.default_rng(seed)
         made = cut_ensemble(language, ids, bars, config(**settings), random, another, "band")
-        plain = layouts.plain(made)
+        plain = sequences.plain(made)
         assert language.validate(plain) is None
         sheet = language.sheet(plain)
         if (sheet.instrument == tokens.HARMONY).any():
@@ -152,7 +152,7 @@ def test_bands_play_in_new_styles_with_steady_patterns_over_the_same_chords(shar
         drums.add(sheet.value[sheet.instrument == tokens.DRUMS].tobytes())
     assert len(styles) > 50
     assert len(drums) > 10
-    plain = layouts.plain(
+    plain = sequences.plain(
         cut_ensemble(
             language, ids, bars, config(**settings), np.random.default_rng(1), another, "x"
         )
@@ -171,7 +171,7 @@ def test_pieces_lose_their_dynamics_and_some_are_rounded_to_sixteenths(shards: S
     for seed in range(20):
         random, given = np.random.default_rng(seed), config(length=4000, make_plain=1.0)
         made = cut_ensemble(language, played.ids, played.bars, given, random, no_other_piece)
-        sheet = language.sheet(layouts.plain(made))
+        sheet = language.sheet(sequences.plain(made))
         assert sheet.flat
         pitched = sheet.instrument < tokens.PITCHED
         rounded.append(bool((tokens.LENGTHS[sheet.length[pitched]] % grid == 0).all()))
@@ -187,7 +187,7 @@ def test_parts_are_played_on_other_instruments_and_drums_and_basses_stay(shards:
     for seed in MANY:
         random, given = np.random.default_rng(seed), config(length=4000, reorchestrate=1.0)
         made = cut_ensemble(language, ids, bars, given, random, no_other_piece, "band")
-        sheet = language.sheet(layouts.plain(made))
+        sheet = language.sheet(sequences.plain(made))
         played |= {*sheet.parts.tolist()}
         for fixed in ({tokens.DRUMS}, {tokens.HARMONY}, basses):
             events, all_events = (
@@ -209,5 +209,5 @@ def test_instruments_of_one_voice_get_no_chords():
         for seed in range(200):
             random, given = np.random.default_rng(seed), config(length=400, reorchestrate=1.0)
             made = cut_ensemble(language, encoded.ids, encoded.bars, given, random, no_other_piece)
-            played |= {*Reading(layouts.plain(made)).parts.tolist()}
+            played |= {*Reading(sequences.plain(made)).parts.tolist()}
         assert played & winds == expected

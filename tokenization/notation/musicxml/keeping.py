@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenization.analysis.chords import named
 from tokenization.edit import Bar, Edit, NotKept, new_bars
-from tokenization.midi.limits import GENEROUS
+from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.musicxml.reading import number_in, tree_of, written_of, xml_of
 from tokenization.notation.musicxml.writing import (

@@ -13,7 +13,7 @@ from dataclasses import replace
 from xml.parsers import expat
 
 from tokenization.analysis.chords import LETTERS
-from tokenization.midi.limits import FASTEST_BEATS_PER_MINUTE, Limits, MusicFileError
+from tokenization.limits import FASTEST_BEATS_PER_MINUTE, Limits, MusicFileError
 from tokenization.midi.reading import ZIP
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import chord_in

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenization.analysis.chords import LETTERS
 from tokenization.edit import Bar
-from tokenization.midi.limits import GENEROUS
+from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.written import own_metre

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from tokenization.midi.limits import GENEROUS
+from tokenization.limits import GENEROUS
 from tokenization.notation.abc import tunes_of
 from training.data.sources.source import Found, Listing, Piece, Source, printable, split_of
 

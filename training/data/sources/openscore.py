@@ -7,7 +7,7 @@ from html import unescape
 from itertools import islice
 
 from tokenization.language import Language
-from tokenization.midi.limits import GENEROUS
+from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.reading import unzipped
 from tokenization.score import Score, Track
 from training.data.sources.source import (

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.common.workers import Bounds, Failed, in_order
 from tokenization.analysis.beats import FOUR_FOUR
 from tokenization.analysis.chords import parse
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score, Tempos, Track
+from tokenization.workers import Bounds, Failed, in_order
 from training.data.sources.restricted_pickle import read_pickle
 from training.data.sources.source import Found, Listing, Piece, Source, read, split_of
 

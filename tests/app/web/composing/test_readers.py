@@ -9,8 +9,8 @@ import pytest
 
 from app.web.composing import opened_files as module
 from app.web.composing.opened_files import MOST_READERS, SPARED, Readers
-from musicgen.common.workers import Bounds
-from tokenization.midi.limits import MusicFileError
+from tokenization.limits import MusicFileError
+from tokenization.workers import Bounds
 
 SOMEBODY = "somebody"
 

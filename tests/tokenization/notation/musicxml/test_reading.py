@@ -12,7 +12,7 @@ from tests.tokenization.notation.scores import (
     rest,
     score,
 )
-from tokenization.midi.limits import GENEROUS
+from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.reading import read_musicxml
 from tokenization.notation.written import DYNAMICS, VELOCITY
 from tokenization.score import Score

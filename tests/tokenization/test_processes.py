@@ -1,4 +1,4 @@
-"""Seeds of any size, learning rates, and child processes, which import nothing from the current folder."""
+"""Child processes, which import nothing from the current folder."""
 
 import os
 import subprocess
@@ -8,51 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
-from musicgen.common.learning import cosine_rate, generator_from
-from musicgen.common.processes import SAFE_PATH, started_apart
-from musicgen.performer import Performer
-from tests.musicgen.toys import generator, toy_config
+from tokenization.processes import SAFE_PATH, started_apart
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 OURS = ("app", "evaluation", "midirenderer", "musicgen", "numpy", "tokenization", "training")
 STARTS = {
-    "workers": "from musicgen.common.workers import in_order; print(list(in_order(abs, [-7], workers=1)))",
+    "workers": "from tokenization.workers import in_order; print(list(in_order(abs, [-7], workers=1)))",
     "bench": "from evaluation.bench import _in_child; _in_child('no such work')",
     "sound": "from pathlib import Path; from app.audio import render_to; from app.web.offered_models import example; "
     "render_to(Path('sound.wav'), example('trio-jazz'))",
 }
-
-
-def drawn(seed: int) -> list[float]:
-    return torch.rand(4, generator=generator_from(seed)).tolist()
-
-
-def test_large_seeds_differ_from_small_ones():
-    for small in (0, 7, 2**32 - 1):
-        assert drawn(small) == torch.rand(4, generator=generator(small)).tolist()
-    for large in (2**32, 2**32 + 7, 2**63 - 1):
-        assert drawn(large) == drawn(large)
-        assert drawn(large) != drawn(large % 2**32)
-    weights = [Performer(toy_config(), seed).embedding.weight for seed in (7, 2**32 + 7)]
-    assert not torch.equal(*weights)
-
-
-@pytest.mark.parametrize(
-    ("schedule", "rates"),
-    [
-        # Half a cosine, and constant after its end.
-        ((10, 110), {10: 2.0, 35: 0.2 + 1.8 * (1 + 2**-0.5) / 2, 60: 1.1, 110: 0.2, 500: 0.2}),
-        ((0, 110), {0: 2.0}),
-        ((10, 10), {10: 2.0}),
-    ],
-)
-def test_the_learning_rate_is_half_a_cosine(schedule: tuple[int, int], rates: dict[int, float]):
-    warmup, total = schedule
-    for step, wanted in rates.items():
-        found = cosine_rate(step, peak=2.0, floor=0.2, warmup=warmup, total=total)
-        assert found == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from musicgen.common.processes import processors
-from musicgen.common.workers import Bounds, Failed, as_done, in_order
+from tokenization.processes import processors
+from tokenization.workers import Bounds, Failed, as_done, in_order
 
 LATE = 60  # seconds
 
@@ -155,8 +155,8 @@ PROGRAM = """
 from functools import partial
 from pathlib import Path
 import sys
-from musicgen.common.workers import in_order
-from tests.musicgen.common.test_workers import wait_long
+from tokenization.workers import in_order
+from tests.tokenization.test_workers import wait_long
 try:
     list(in_order(partial(wait_long, Path(sys.argv[1])), [0, 1], workers=2))
 except KeyboardInterrupt:

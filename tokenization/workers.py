@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Generic, TypeVar
 
-from musicgen.common.processes import CONTEXT, processors, started_apart
+from tokenization.processes import CONTEXT, processors, started_apart
 
 LOOK_SECONDS = 1.0  # between two checks of a task
 HANGS = 10  # a task hangs if it has taken this many times the processor time that it may use

@@ -1,0 +1,150 @@
+"""The attributes in the head of a piece: its style, key, tempo, metre and parts, as found or asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.chords import ROOTS
+from tokenization.analysis.chords import key as estimated_key
+from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.analysis.metres import NAMES as METRE_NAMES
+from tokenization.ensemble.plan import is_within, plan_for, tokens_by_bar
+from tokenization.ensemble.spelling import Setting, Sheet, declared
+from tokenization.ensemble.tokens import (
+    BAR,
+    BEGIN,
+    FAMILIES,
+    HARMONY,
+    KEY,
+    LENGTHS,
+    METRE,
+    MOST_PARTS,
+    MOST_VOICES,
+    PART_NAMES,
+    PITCHED,
+    PLAYERS,
+    STYLE,
+    STYLES,
+    TEMPO,
+    VOCABULARY,
+    instruments,
+    label_of,
+    tempo_level,
+)
+from tokenization.records import suggestion
+
+_KEYS = {
+    "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
+    "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
+}
+_PARTS_OF_STYLES = {
+    "pop": ("piano", "piano"),
+    "song": ("voice", "piano", "piano"),
+    "quartet": ("violin", "violin", "viola", "cello"),
+    "keyboard": ("piano", "piano"),
+    "band": ("drums", "electric_bass", "electric_guitar", "piano"),
+    "drums": ("drums",),
+}
+
+
+def key_of(sheet: Sheet) -> int | None:
+    """Return the most probable key (0–11 major, 12–23 minor), or None without pitched notes."""
+    pitched = sheet.instrument < PITCHED
+    if not pitched.any():
+        return None
+    return estimated_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
+
+
+def with_style_and_key(
+    ids: np.ndarray, *, style: str | None = None, key: int | None = None
+) -> np.ndarray:
+    """Return a piece with tokens for its style and its key, if given, after the begin token."""
+    added = [] if style is None else [VOCABULARY.id(f"style_{style}")]
+    added += [] if key is None else [KEY.start + key]
+    return np.insert(ids, 1, np.array(added, dtype=ids.dtype))
+
+
+def beginnings() -> dict[str, list[str]]:
+    """Return the attributes that a new piece can have, each with its choices; a tempo has none."""
+    return {
+        "style": [*STYLES],
+        "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
+        "tempo": [],
+        "metre": [*METRE_NAMES],
+        "parts": [*FAMILIES, *(name for name in PART_NAMES if name != PART_NAMES[HARMONY])],
+    }
+
+
+def beginning(
+    asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None
+) -> tuple[np.ndarray, Setting]:
+    """Return the prompt of a new piece with the given attributes, and its exact tempo as a setting.
+
+    {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
+
+    All parts play in the first bar, unless the plan asks for something else: a part that rests there might never
+    play.
+    """
+    for name in asked:
+        if name not in (known := beginnings()):
+            raise ValueError(f"a new piece has no {name!r}{suggestion(name, known)}")
+    head = []
+    parts = asked.get("parts")
+    if (style := asked.get("style")) is not None:
+        number = _one_of("style", style, STYLES)
+        head.append(STYLE.start + number)
+        parts = parts or _PARTS_OF_STYLES[STYLES[number]]
+    if (key := asked.get("key")) is not None:
+        head.append(KEY.start + _key(key))
+    if (tempo := asked.get("tempo")) is not None:
+        if not is_within(tempo, 10, 500):
+            raise ValueError(f"the tempo is {tempo!r}; it must be from 10 to 500 beats per minute")
+        head.append(TEMPO.start + tempo_level(float(tempo)))
+    setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
+    metre = asked.get("metre")
+    if parts is None and metre is None:
+        return np.array([BEGIN, *head]), setting
+    numbers = [PART_NAMES.index(instruments(part)[0]) for part in parts or ("piano", "piano")]
+    if len(numbers) > MOST_PARTS - 1:
+        raise ValueError(f"{len(numbers)} parts were requested; the limit is {MOST_PARTS - 1}")
+    if HARMONY not in numbers and any(number < PITCHED for number in numbers):
+        numbers = [HARMONY, *numbers]
+    for number in {*numbers}:
+        most = MOST_VOICES if number < PITCHED else 1
+        if (count := numbers.count(number)) > most:
+            raise ValueError(
+                f"the parts contain {PART_NAMES[number]} {count} times; the limit is {most}"
+            )
+    players = min(sum(number != HARMONY for number in numbers), PLAYERS) or None
+    first = {
+        name: [*value][:1] if isinstance(value, list | tuple) else value
+        for name, value in (plan or {}).items()
+        if name != "form"
+    }
+    levels = {"return": np.zeros(1), **plan_for({"players": players, **first}, 1)}
+    first_bar = tokens_by_bar(levels, 1)[0]
+    if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
+        first_bar.append(METRE.start + index)
+    return np.array([BEGIN, *head, *declared(np.array(numbers)), BAR, *first_bar]), setting
+
+
+def _one_of(what: str, name: Any, names: Sequence[str]) -> int:
+    label = label_of(str(name))
+    if label not in names:
+        raise ValueError(f"there is no {what} {name!r}{suggestion(label, names)}")
+    return names.index(label)
+
+
+def _key(name: Any) -> int:
+    root, _, mode = str(name).strip().partition(" ")
+    root = {"db": "C#", "eb": "D#", "gb": "F#", "ab": "G#", "bb": "A#"}.get(
+        root.lower(), root.upper()
+    )
+    modes = ("major", "minor")
+    mode = mode.strip().casefold() or "major"
+    if root not in ROOTS or mode not in modes:
+        raise ValueError(f"there is no key {name!r}; a key is written as 'G minor' or 'Eb major'")
+    return modes.index(mode) * len(ROOTS) + ROOTS.index(root)
