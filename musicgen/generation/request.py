@@ -30,7 +30,7 @@ class Request:
     sampling: Sampling = MUSICAL
     ends: bool = False  # the music ends with the last of these bars
     chords: list[list[str]] | None = None  # of each bar, repeated cyclically
-    # Attributes of the new bars, by name, if the language has plans (tokenization/ensemble/layouts.py).
+    # Attributes of the new bars, by name, if the language has plans (tokenization/ensemble/plan.py).
     plan: dict[str, Any] | None = None
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
