@@ -128,7 +128,10 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
     np.testing.assert_array_equal(network.advance([at_once] * 40, ids), alone)
     prompt = network.begin(3)
     network.advance([prompt] * 25, ids[:25])
-    own, others = prompt.copy(), [prompt.copy() for _ in range(9)] + [network.begin(n) for n in range(9)]
+    own, others = (
+        prompt.copy(),
+        [prompt.copy() for _ in range(9)] + [network.begin(n) for n in range(9)],
+    )
     for at in range(25, 40):
         some = [others[n] for n in random.permutation(18)[: random.integers(1, 18)]]
         place = int(random.integers(len(some) + 1))
