@@ -20,7 +20,9 @@ from numpy.typing import DTypeLike
 PAGE = 1 << 16
 LARGEST = 1 << 32  # bytes that an address can name
 ALIGNED = 16
-POOLED = 1 << 18  # bytes; smaller spans are rounded up to powers of two, to be used again for others
+POOLED = (
+    1 << 18
+)  # bytes; smaller spans are rounded up to powers of two, to be used again for others
 GROWTH = 1 << 22  # bytes by which the memory grows at least
 
 

@@ -120,7 +120,9 @@ class KernelNetwork:
             stack.view(np.uint32)[:free] = self._stack.view(np.uint32)[:free]
             self._stack = stack
             self._words()[self._at["free_blocks"]] = stack.address
-        self.free(span.address + self._block * np.arange(span.bytes // self._block, dtype=np.uint32))
+        self.free(
+            span.address + self._block * np.arange(span.bytes // self._block, dtype=np.uint32)
+        )
 
     def free(self, blocks: np.ndarray) -> None:
         """Take back blocks of metric memory."""
