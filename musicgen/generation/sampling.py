@@ -24,12 +24,15 @@ from tokenization.records import whole_number
 # fifty tokens, each improbable by itself. Top-k, top-p and min-p apply within a kind. Min-p applies among kinds too: a
 # kind less than min-p times as probable as the most probable one is left out.
 
+
 @dataclass(frozen=True, eq=False)
 class Kinds:
     """The tokens of a vocabulary grouped by kind."""
 
     of: np.ndarray  # the kind of each token, (V,)
-    untouched: Collection[int] = ()  # tokens whose whole kinds are sampled at temperature 1 without limits
+    untouched: Collection[
+        int
+    ] = ()  # tokens whose whole kinds are sampled at temperature 1 without limits
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of each token's kind from 0, (V,), and which kinds are untouched, (K,)."""
@@ -170,8 +173,8 @@ class Draws:
     ) -> np.ndarray:
         """Draw a token for each row: (B,) addresses of logits, (B, V) of bias and (B,) in [0, 1) → (B,).
 
-        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next. Raises
-        ValueError for logits that are not finite.
+        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next.
+        In place of a token, −1 means that nothing is allowed, and −2 that a logit is not finite.
         """
         count, placed = len(logits), self._kernel.place(bias.astype(np.float32, copy=False))
         draws = np.repeat(self._same, count)
