@@ -12,7 +12,7 @@ from collections import defaultdict
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from weakref import WeakSet
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -20,9 +20,7 @@ from numpy.typing import DTypeLike
 PAGE = 1 << 16
 LARGEST = 1 << 32  # bytes that an address can name
 ALIGNED = 16
-POOLED = (
-    1 << 18
-)  # bytes; smaller spans are rounded up to powers of two, to be used again for others
+POOLED = 1 << 18  # bytes; smaller spans are rounded up to powers of two, to be used for others
 GROWTH = 1 << 22  # bytes by which the memory grows at least
 
 
@@ -68,46 +66,68 @@ class Span:
         self._kernel.give_back(self.address, self.bytes)
 
 
-class Kernel:
-    """An instance of the kernel; one thread may use it at a time."""
+class _Instance:
+    """What wasmtime holds of a kernel, until the kernel is freed.
+
+    The kernel does not free it by itself: of objects that refer to each other, Python may free the memory before a
+    state that gives back a part of it.
+    """
 
     def __init__(self) -> None:
         import wasmtime
 
         engine, module = _module()
-        self._store = wasmtime.Store(engine)
+        self.store: Any = wasmtime.Store(engine)
         try:
-            exports = wasmtime.Instance(self._store, module, []).exports(self._store)
-            self._exports: dict[str, Any] = {
+            exports = wasmtime.Instance(self.store, module, []).exports(self.store)
+            self.exports: dict[str, Any] = {
                 name: exports[name]
                 for name in ("advance", "draw", "recall", "normals", "exponentials", "logarithms")
             }
             self._memory: Any = exports["memory"]
-            self.model_at = int(exports["model_at"](self._store))
-            heap = exports["__heap_base"].value(self._store)
+            self.model_at = int(exports["model_at"](self.store))
+            self.heap = int(exports["__heap_base"].value(self.store))
         except (wasmtime.WasmtimeError, KeyError, TypeError, AttributeError) as error:
             raise KernelError(
                 f"musicgen/kernel/kernel.wasm is not the kernel of this version ({error!r}): "
                 "install musicgen again"
             ) from None
-        self._end = -(-int(heap) // ALIGNED) * ALIGNED  # of the memory that has been shared out
-        self._free: dict[int, list[int]] = defaultdict(list)  # addresses by size
-        self._lock = threading.Lock()
-        self._see_memory()
-        _INSTANCES.add(self)
+        self.see_memory()
+
+    def see_memory(self) -> None:
+        buffer = self._memory.get_buffer_ptr(self.store, self._memory.data_len(self.store))
+        self.memory = np.frombuffer(buffer, np.uint8)
+
+    def grow(self, pages: int) -> None:
+        self._memory.grow(self.store, pages)
+        self.see_memory()
 
     def end(self) -> None:
-        """Free the instance and its memory."""
         self.memory = np.zeros(0, np.uint8)
-        self._exports, self._memory, self._store = {}, None, None
+        self.exports, self._memory, self.store = {}, None, None
 
-    def _see_memory(self) -> None:
-        buffer = self._memory.get_buffer_ptr(self._store, self._memory.data_len(self._store))
-        self.memory = np.frombuffer(buffer, np.uint8)
+
+class Kernel:
+    """An instance of the kernel; one thread may use it at a time."""
+
+    def __init__(self) -> None:
+        self._instance = _Instance()
+        self.model_at = self._instance.model_at
+        # Of the memory that has been shared out:
+        self._end = -(-self._instance.heap // ALIGNED) * ALIGNED
+        self._free: dict[int, list[int]] = defaultdict(list)  # addresses by size
+        self._lock = threading.Lock()
+        finalize(self, self._instance.end)  # also at the end of the program
+
+    @property
+    def memory(self) -> np.ndarray:
+        """The memory, until it grows; empty once the kernel is being freed."""
+        return self._instance.memory
 
     def call(self, name: str, *arguments: int | float) -> None:
         """Call a function of the kernel."""
-        self._exports[name](self._store, *arguments)
+        instance = self._instance
+        instance.exports[name](instance.store, *arguments)
 
     def take(self, size: int) -> Span:
         """Return a span of at least this size, with any content."""
@@ -138,10 +158,9 @@ class Kernel:
 
         for wanted in (max(size, GROWTH), size):
             try:
-                self._memory.grow(self._store, -(-wanted // PAGE))
+                return self._instance.grow(-(-wanted // PAGE))
             except wasmtime.WasmtimeError:
                 continue
-            return self._see_memory()
         raise KernelError(
             f"there is no memory for another {size:,} bytes beside the {len(self.memory):,} of the music that is "
             "being written: ask for fewer variations at once"
@@ -167,12 +186,4 @@ def tools() -> Kernel:
     return Kernel()
 
 
-_INSTANCES: WeakSet[Kernel] = WeakSet()
-
-
-@atexit.register
-def _end() -> None:
-    """Free what wasmtime holds while the interpreter is whole; spans that are left have no memory any more."""
-    for kernel in [*_INSTANCES]:
-        kernel.end()
-    _module.cache_clear()
+atexit.register(_module.cache_clear)  # after all kernels, while the interpreter is whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class KernelNetwork:
         self._block = 4 * f["layers"] * f["metric_features"] * (f["head_width"] + 1)
         self._stack = self.kernel.take(4)  # of the addresses of free blocks
         self._blocks: list[Span] = []
+        # Given back, at any time and by any thread: the kernel sees them before its next step.
+        self._returned: deque[np.ndarray] = deque()
 
     @property
     def most_bytes(self) -> int:
@@ -106,8 +109,15 @@ class KernelNetwork:
         found = self.kernel.memory[start : start + 4 * count * width].view(np.float32)
         return found.reshape(count, width)[:, : int(self.fields["vocabulary"])]
 
+    @property
+    def free_blocks(self) -> int:
+        """The number of free blocks of metric memory."""
+        return int(self._words()[self._at["free_count"]]) + sum(map(len, self._returned))
+
     def _reserve(self, count: int) -> None:
-        """Take more blocks if fewer than these are free."""
+        """Let the kernel see what was given back, and take more blocks if fewer than these are free."""
+        while self._returned:
+            self._push(self._returned.popleft())
         free = int(self._words()[self._at["free_count"]])
         if free >= count:
             return
@@ -120,18 +130,21 @@ class KernelNetwork:
             stack.view(np.uint32)[:free] = self._stack.view(np.uint32)[:free]
             self._stack = stack
             self._words()[self._at["free_blocks"]] = stack.address
-        self.free(
+        self._push(
             span.address + self._block * np.arange(span.bytes // self._block, dtype=np.uint32)
         )
 
-    def free(self, blocks: np.ndarray) -> None:
-        """Take back blocks of metric memory."""
-        if not len(self.kernel.memory):  # at the end of the program
-            return
+    def _push(self, blocks: np.ndarray) -> None:
+        """Add blocks to the stack of free ones."""
         words, at = self._words(), self._at["free_count"]
         free = int(words[at])
         self._stack.view(np.uint32)[free : free + len(blocks)] = blocks
         words[at] = free + len(blocks)
+
+    def free(self, blocks: np.ndarray) -> None:
+        """Take back blocks of metric memory."""
+        if len(blocks):
+            self._returned.append(blocks)
 
 
 def signed(seed: int) -> int:
@@ -207,5 +220,5 @@ class State:
         return (blocks != 0) & (blocks % 2 == 0)
 
     def __del__(self) -> None:
-        if len(self.network.kernel.memory):
+        if len(self.network.kernel.memory):  # else the kernel is being freed too
             self.network.free(self.array("blocks", np.uint32)[self._own()])

@@ -1,5 +1,8 @@
 """The kernel computes what `Performer` computes, and each item gives the same whatever comes with it."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from musicgen.position.spe.base import SpeCode, StochasticPosition
 from musicgen.position.spe.convolutional import ConvSpe, WhiteNoise
 from tests.musicgen.toys import RECALL, stirred, toy_model, toy_tokens
 
+ROOT = Path(__file__).parents[3]
 METRE = MetreConfig(bars=(1, 2), remembers=(2, 8), features=3)
 SPE = {"name": "sine_spe", "realisations": 8}
 KNOWN = {
@@ -148,24 +152,52 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
 def test_blocks_of_metric_memory_are_freed_with_their_states():
     network = network_of(toy_model(layers=2, metre=METRE))
     assert isinstance(network, KernelNetwork)
-    free = lambda: int(network._words()[network._at["free_count"]])  # noqa: E731
     ids = toy_tokens(1, 40)[0].numpy()
     state = network.begin(0)
     network.advance([state] * 40, ids)
-    before = free()
+    before = network.free_blocks
     copies = [state.copy() for _ in range(3)]
-    assert free() == before  # they share
+    assert network.free_blocks == before  # they share
     network.advance(copies, ids[:3])
-    assert free() < before
+    assert network.free_blocks < before
     del copies
-    assert free() == before
+    assert network.free_blocks == before
     del state
-    assert free() == sum(span.bytes // network._block for span in network._blocks)
+    assert network.free_blocks == sum(span.bytes // network._block for span in network._blocks)
     memory = len(network.kernel.memory)
     for _ in range(50):
         state = network.begin(0)
         network.advance([state] * 40, ids)
     assert len(network.kernel.memory) == memory
+
+
+def test_networks_and_their_states_are_freed_in_any_order():
+    """As parts of a circle, Python frees them in an order of its own."""
+    program = """
+import gc
+from musicgen.eager import network_of
+from tests.musicgen.kernel.test_network import METRE
+from tests.musicgen.toys import toy_model, toy_tokens
+model, ids = toy_model(metre=METRE), toy_tokens(1, 30)[0].numpy()
+gc.disable()
+for turn in range(20):
+    network = network_of(model)
+    states = [network.begin(0) for _ in range(5)]
+    for state in states:
+        network.advance([state] * 30, ids)
+        state.copy().circle = states, network
+    network.circle = network if turn % 2 else states
+    states[-1].circle = states
+    del network, states, state
+    gc.collect()
+network = network_of(model)
+state = network.begin(0)  # left to the end
+state.circle = state, network
+print("freed")
+"""
+    command = [sys.executable, "-X", "faulthandler", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout, done.stderr, done.returncode) == ("freed\n", "", 0)
 
 
 def test_frequencies_in_musical_time_are_those_of_torch():
