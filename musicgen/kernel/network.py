@@ -90,12 +90,15 @@ class KernelNetwork:
 
         `guesses`, (count, 4), are those of recall.
         """
+        vocabulary = int(self.fields["vocabulary"])
+        if len(tokens) and not 0 <= tokens.min() <= tokens.max() < vocabulary:
+            raise IndexError(f"tokens are {tokens.min()} to {tokens.max()}, of {vocabulary}")
         addresses = np.array([state.span.address for state in states], np.uint32)
         items = np.zeros(len(tokens), ITEM)
         items["state"], items["token"], items["strength"] = addresses, tokens, strengths
         if guesses is not None:
             items["guesses"] = guesses
-        logits = np.empty((len(tokens), int(self.fields["vocabulary"])), np.float32)
+        logits = np.empty((len(tokens), vocabulary), np.float32)
         for start in range(0, len(items), ITEMS):
             some = items[start : start + ITEMS]
             self._reserve(len(some) * int(self.fields["metric_heads"]))

@@ -200,6 +200,15 @@ print("freed")
     assert (done.stdout, done.stderr, done.returncode) == ("freed\n", "", 0)
 
 
+@pytest.mark.parametrize("token", [-1, 11])
+def test_unknown_tokens_are_refused(token: int):
+    network = network_of(toy_model())
+    state = network.begin(0)
+    with pytest.raises(IndexError, match=f"{token}"):
+        network.advance([state] * 3, np.array([0, token, 0]))
+    assert state.head["position"] == 0
+
+
 def test_frequencies_in_musical_time_are_those_of_torch():
     model = toy_model(position={"name": "sine_spe", "time": "music", "realisations": 8})
     offsets = model.position.learned.offsets.detach().numpy() + 0.25
