@@ -9,19 +9,22 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention import attend
 from musicgen.config import ModelConfig
-from musicgen.generation.batch import Batch, EagerBatch, batch_of
-from musicgen.performer import Performer, State
+from musicgen.eager import network_of
+from musicgen.kernel.network import KernelNetwork
+from musicgen.performer import Performer
 from musicgen.playable import load
 from tokenization.workers import UNBOUNDED, Failed, Worker
 
@@ -108,6 +111,7 @@ def _peak_bytes() -> int:
 
 VOCABULARY = 333  # that of the authors' pop piano data
 TOKENS = 8  # per timing: a single one is too short to be timed
+PROMPT = 1024
 Timed = Callable[[], Any]
 
 
@@ -146,35 +150,56 @@ def paper(**changes: Any) -> Performer:
     return Performer(ModelConfig.preset("paper", **values))
 
 
+def in_kernel(network: Any) -> KernelNetwork:
+    """Return a network, which must be one of the kernel."""
+    assert isinstance(network, KernelNetwork), "the bench measures the kernel"
+    return network
+
+
 def generation_step(position: int, rows: int = 1) -> Timed:
-    """Return the generation of tokens by the paper's model from a position on, in `rows` rows."""
-    model = paper().eval()
-    state = replace(short_prompt(model), position=position)
-    return tokens_after(batch_of(model), rows, state, TOKENS)
+    """Return the generation of tokens by the paper's model in the kernel from a position on, in `rows` rows."""
+    return tokens_after(in_kernel(network_of(paper())), rows, TOKENS, position)
 
 
-def short_prompt(model: Performer) -> State:
-    """Return a model's state after eight tokens."""
-    prompt = torch.zeros(1, 8, dtype=torch.long)
-    return model.prefill(prompt, model.start(torch.Generator()))[1]
+def shipped_step(rows: int, count: int = 32) -> Timed:
+    """Return the generation of `count` tokens by `ensemble` in the kernel."""
+    return tokens_after(in_kernel(load("ensemble").network), rows, count)
 
 
-def tokens_after(batch: Batch, rows: int, state: State, count: int) -> Timed:
-    """Return the generation of `count` tokens per row after a state; each call continues where the last one ended."""
-    tokens, numbers = torch.zeros(rows, dtype=torch.long), batch.join(state, rows)
+def tokens_after(network: KernelNetwork, rows: int, count: int, position: int = 8) -> Timed:
+    """Return the generation of `count` tokens per row; each call continues where the last one ended."""
+    state = network.begin(0)
+    network.advance([state] * 8, np.zeros(8, np.int64))
+    state.head["position"] = position
+    states, tokens = [state.copy() for _ in range(rows)], np.zeros(rows, np.int64)
 
     def steps() -> None:
         for _ in range(count):
-            batch.step(numbers, tokens)
+            network.advance(states, tokens)
 
     return steps
 
 
-def shipped_step(make_batch: Callable[[Performer], Batch], rows: int = 2, count: int = 32) -> Timed:
-    """Return the generation of `count` tokens by `ensemble`, on one thread as on the page, by loops or torch."""
+def shipped_prompt() -> Timed:
+    """Return the reading of a prompt by `ensemble` in the kernel."""
+    network = in_kernel(load("ensemble").network)
+    tokens = np.random.default_rng(0).integers(0, network.config.vocabulary_size, PROMPT)
+    return lambda: network.advance([network.begin(0)] * PROMPT, tokens)
+
+
+def shipped_torch(rows: int = 2, count: int = 32) -> Timed:
+    """Return the generation of `count` tokens by `ensemble` with torch, on one thread."""
     torch.set_num_threads(1)
     model = load("ensemble").performer
-    return tokens_after(make_batch(model), rows, short_prompt(model), count)
+    prompt, tokens = torch.zeros(rows, 8, dtype=torch.long), torch.zeros(rows, dtype=torch.long)
+    state = model.prefill(prompt, model.start(torch.Generator()))[1]
+
+    def steps() -> None:
+        nonlocal state
+        for _ in range(count):
+            state = model.step(tokens, state)[1]
+
+    return steps
 
 
 def weight_reading() -> Timed:
@@ -218,7 +243,7 @@ def attention(backend: str) -> Timed:
 SIX = "6 layers of the paper's width, N 1024, B 1"
 PAPER = "24 layers, 76 M parameters"
 ATTENTION = "N 2048, B 1, H 8, M 128, D 64"
-TWO_ROWS = "two rows, one thread"
+ONE_THREAD = "one thread"
 WORKLOADS: dict[str, Workload] = {
     "train-sine": Workload(title="training step, sineSPE", size=SIX, set_up=six_layers),
     "train-sine-bf16": Workload(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
@@ -228,18 +253,21 @@ WORKLOADS: dict[str, Workload] = {
                        set_up=weight_streaming),
     "token": Workload(title="one token at position 256", size=PAPER, against="read", per=TOKENS, repeats=5,
                       set_up=lambda: generation_step(256)),
-    "token-far": Workload(title="one token at position 8192", size=PAPER, against="token", per=TOKENS, repeats=5,
+    "token-far": Workload(title="… at position 8192", size=PAPER, against="token", per=TOKENS, repeats=5,
                           set_up=lambda: generation_step(8192)),
-    "token-8": Workload(title="one token in 8 rows at position 256", size=PAPER, against="token", per=TOKENS, repeats=5,
+    "token-8": Workload(title="… in 8 rows at position 256", size=PAPER, against="token", per=TOKENS, repeats=5,
                         set_up=lambda: generation_step(256, 8)),
-    "shipped-ensemble": Workload(title="one token of ensemble, by compiled loops", size=TWO_ROWS, per=32,
-                                 against="shipped-ensemble-torch", set_up=lambda: shipped_step(batch_of)),
-    "shipped-ensemble-torch": Workload(title="… by torch", size=TWO_ROWS, per=32,
-                                       set_up=lambda: shipped_step(EagerBatch)),
-    "shipped-crowd-8": Workload(title="one token of ensemble in 8 rows", size="one thread", per=TOKENS,
-                                set_up=lambda: shipped_step(batch_of, rows=8, count=TOKENS)),
-    "shipped-crowd-32": Workload(title="one token of ensemble in 32 rows", size="one thread", per=TOKENS,
-                                 set_up=lambda: shipped_step(batch_of, rows=32, count=TOKENS)),
+    **{
+        f"shipped-{rows}": Workload(title=f"one token of ensemble in {rows} row{'s' * (rows > 1)}", size=ONE_THREAD,
+                                    against="shipped-ensemble-torch" if rows == 2 else None,
+                                    per=TOKENS if rows > 2 else 32,
+                                    set_up=partial(shipped_step, rows, TOKENS if rows > 2 else 32))
+        for rows in (1, 2, 8, 32)
+    },
+    "shipped-prompt": Workload(title="one token of a prompt of ensemble", size=f"{PROMPT:,} tokens, one thread",
+                               per=PROMPT, set_up=shipped_prompt),
+    "shipped-ensemble-torch": Workload(title="one token of ensemble in 2 rows, by torch", size=ONE_THREAD, per=32,
+                                       set_up=shipped_torch),
     "attention": Workload(title="attention, forward and backward", size=ATTENTION, against="attention-ft",
                           set_up=lambda: attention("chunked")),
     "attention-ft": Workload(title="… by the kernel of fast-transformers", size=ATTENTION,

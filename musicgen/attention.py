@@ -370,18 +370,6 @@ def dequantise(quantised: Tensor, scale: Tensor) -> Tensor:
     return quantised.float() * scale[:, None]
 
 
-def exact_codes(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return the int8 values and scales that restore a matrix exactly; None for a matrix that has no such values."""
-    codes, scale = quantise(weight)
-    found = torch.zeros(len(scale), dtype=torch.bool)
-    exact = torch.ones_like(scale)
-    # The largest value of a row, 127 · scale, was rounded, so that a division by 127 can give a neighbour of the scale.
-    for near in (scale, torch.nextafter(scale, scale * 2), torch.nextafter(scale, scale * 0)):
-        fits = (dequantise(codes, near) == weight).all(1) & ~found
-        exact, found = torch.where(fits, near, exact), found | fits
-    return (codes, exact) if bool(found.all()) else None
-
-
 _MIN_ROWS = 8
 
 

@@ -38,7 +38,7 @@ class Player:
     name: str  # in tables and files
     language: Language
     weights: Callable[[], Performer]  # reads them; can be pickled for other processes
-    networks: Callable[[], Network] | None = None  # reads them to continue music; None: by way of torch
+    networks: Callable[[], Network] | None = None  # reads them to play; None: by way of torch
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
     given: str = ""  # the name or path that was asked for

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from musicgen.attention import map_state
+from musicgen.checkpoint import check_finite
 from musicgen.common.learning import generator_from
 from musicgen.kernel.host import Span, tools
 from musicgen.kernel.network import KernelNetwork
@@ -24,9 +25,11 @@ def network_of(performer: Performer) -> KernelNetwork | EagerNetwork:
     """Return the network that continues sequences with a model's weights: the kernel's if it can."""
     if lacking(performer.config):
         return EagerNetwork(performer)
-    tensors = {name: x.detach().cpu().float() for name, x in performer.state_dict().items()}
-    arrays = {name: x.numpy() for name, x in tensors.items()}
-    return KernelNetwork(performer.config, arrays, Path("the model"))
+    path, arrays = Path("the model"), {}
+    for name, x in performer.state_dict().items():
+        arrays[name] = x.detach().cpu().float().numpy()
+        check_finite(path, name, bool(np.isfinite(arrays[name]).all()))
+    return KernelNetwork(performer.config, arrays, path)
 
 
 class EagerState:

@@ -122,15 +122,6 @@ class Favor(FeatureMap):
             offset = (norm * factor).square() / -2 - self.log_scale
             return _exponentials(u, factor.unsqueeze(-1) * self.signs, offset)
 
-    @property
-    def bounds(self) -> tuple[float, float, float, float]:
-        """Return the constants of `loops.Features`: the bound before scaling, those of |x| and ωx after, the offset.
-
-        The loops divide ω by 3, so that |x| and |ωx| share a bound. They subtract no largest exponent from queries:
-        e^24 is in range.
-        """
-        return LARGEST_NORM / self.temperature, LARGEST_NORM, LARGEST_PROJECTION, -self.log_scale
-
     def _bounded(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return |x|, max |ωx| and the factor that scales and clips both: (B, T, H, 1) each.
 

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -249,19 +248,6 @@ class Metre(nn.Module):
         rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
         return sort_times(rows.mT, periods.mT, self.ratios)
 
-    def step(
-        self, after: Tensor, before: Tensor, newest: Tensor, slots: Tensor
-    ) -> tuple[tuple[np.ndarray, ...], Tensor]:
-        """Return key rows, query rows and key decays of one token per sequence, (B·H,) each, and the new `newest`.
-
-        `newest` is (B, R), the other inputs are (B,). Rows are numbered across the memories of all slots (loops.py).
-        """
-        keys, periods = self._rows(before)
-        queries, _ = self._rows(after)
-        decay = _power(self.ratios, periods - _look_up(newest, keys))
-        found = (self._flat(keys, slots), self._flat(queries, slots), decay.flatten())
-        return tuple(x.numpy() for x in found), newest.scatter(1, keys, periods)
-
     def _chunk(
         self, positions: slice, after: Tensor, before: Tensor, newest: Tensor
     ) -> tuple[Chunk, Tensor]:
@@ -290,10 +276,9 @@ class Metre(nn.Module):
         ticks = ticks.unsqueeze(-1)
         return self.first + ticks % self.periods, (ticks // self.periods).float()
 
-    def _flat(self, rows: Tensor, slots: Tensor | None = None) -> Tensor:
-        """Number rows across the memories of a batch, or of these slots: (B, …) → (·,)."""
-        batch = torch.arange(len(rows), device=rows.device) if slots is None else slots
-        batch = batch * self.rows
+    def _flat(self, rows: Tensor) -> Tensor:
+        """Number rows across the memories of a batch: (B, …) → (·,)."""
+        batch = torch.arange(len(rows), device=rows.device) * self.rows
         return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
 
 

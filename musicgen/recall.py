@@ -22,7 +22,7 @@ from typing import Self
 
 import numpy as np
 
-from musicgen.kernel.host import Kernel, Span
+from musicgen.kernel.host import Kernel
 from musicgen.parts import BAR, RETURN, RecallConfig
 
 REPEAT_LIMIT = 4  # occurrences of a bar's notes; most real songs stay within it (docs/results.md)
@@ -62,7 +62,9 @@ class Recaller:
 
     def __init__(self, config: RecallConfig, vocabulary: int, kernel: Kernel) -> None:
         self.kernel, self.drums = kernel, config.drums  # the part of drums, −1 for none
-        self.kinds = config.kinds(vocabulary)  # kind of each token and its value within that kind, (2, V)
+        self.kinds = config.kinds(
+            vocabulary
+        )  # kind of each token and its value within that kind, (2, V)
         self.bar, self._restart = config.bar, config.restart
         named = np.flatnonzero((self.kinds[0] == RETURN) & (self.kinds[1] > 0))
         self.returns, self.bars_back = named, self.kinds[1, named]  # tokens of returns with a name
@@ -131,7 +133,12 @@ class Recollection:
 
     def _point(self) -> None:
         """Write the addresses of the arrays into the structure."""
-        spans = {"ids": self._ids, "table": self._table, "bars": self._bars, "avoided": self._avoided}
+        spans = {
+            "ids": self._ids,
+            "table": self._table,
+            "bars": self._bars,
+            "avoided": self._avoided,
+        }
         self._write(**{name: span.address for name, span in spans.items()})
 
     def table(self, start: int, stop: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 from packaging.utils import canonicalize_name
 
 from tests.tools.house import (
@@ -30,15 +31,14 @@ FLOORS = {
 }
 # The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
-    "common", "loops", "parts", "config", "recall", "checkpoint", "attention", "features", "position", "metre",
-    "guesses", "performer", "weights", "generation", "pieces", "continuation", "playable",
+    "common", "parts", "config", "checkpoint", "kernel", "recall", "attention", "features", "position", "metre",
+    "guesses", "performer", "weights", "generation", "eager", "pieces", "continuation", "playable",
 )  # fmt: skip
 # The modules of `musicgen` that learn, with torch. The others play, without it.
 LEARN = {
     "musicgen.performer", "musicgen.attention", "musicgen.features", "musicgen.metre", "musicgen.position",
-    "musicgen.guesses", "musicgen.weights", "musicgen.common.learning",
+    "musicgen.guesses", "musicgen.weights", "musicgen.eager", "musicgen.common.learning",
 }  # fmt: skip
-LOAD_TORCH = {"musicgen.generation.batch", "musicgen.generation.engine"}  # imported when they run
 # Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {
     "tokenization.grammar", "tokenization.processes", "tokenization.records", "tokenization.whole_file",
@@ -82,17 +82,29 @@ def test_what_plays_does_not_import_what_learns():
         (own, other)
         for path in SOURCES
         if (own := module_of(path)).split(".")[0] in {"tokenization", "musicgen", "app"}
-        if own not in LOAD_TORCH and not _within(own, LEARN)
+        if not _within(own, LEARN)
         for other in imported_at_once(path)
-        if _within(other, LEARN | LOAD_TORCH | {"torch"})
+        if _within(other, LEARN | {"torch"})
     }
     assert not found
 
 
-def test_what_plays_is_imported_without_torch():
-    modules = "musicgen.config, musicgen.checkpoint, musicgen.playable, musicgen.continuation, musicgen.recall"
-    program = f"import sys, {modules}; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import musicgen; musicgen.find('ensemble')",
+        "from app import cli; assert not cli.main(['continue', PIECE, '--bars', '1', '-o', OUT])",
+        "from app import cli; assert not cli.main(['tokenize', PIECE])",
+        "import app.web.launch, app.web.composing.composer",
+    ],
+    ids=lambda program: program[:40],
+)
+def test_what_plays_does_not_load_what_learns(program: str, tmp_path: Path):
+    given = f"PIECE, OUT = 'app/examples/trio-jazz.mid', {str(tmp_path)!r}\n"
+    learns = "\nassert not {'torch', 'numba'} & sys.modules.keys()"
+    command = [sys.executable, "-c", f"import sys; {given}{program}{learns}"]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert ("'-o'" in program) == bool([*tmp_path.rglob("*.mid")])
 
 
 def _within(name: str, modules: set[str]) -> bool:

@@ -275,13 +275,16 @@ class Engine:
                     self._fail(job, error)
         self._end_at_bounds()
         if rows := self._rows_of_turn:
-            following = [row for row in rows if row.twin_follows]
-            prefixes = [row.prefixes[0] for row in rows] + [row.prefixes[1] for row in following]
-            tokens = np.array([row.drawn for row in (*rows, *following)])
-            self._batch.append(prefixes, tokens)
+            self._append(rows)
         spent, size = time.monotonic() - begun, sum(row.size for row in rows)
         for row in rows:
             self._charge(row.job.owner, spent * row.size / size)
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        """Append the tokens that were drawn to the sequences of rows."""
+        following = [row for row in rows if row.twin_follows]
+        prefixes = [row.prefixes[0] for row in rows] + [row.prefixes[1] for row in following]
+        self._batch.append(prefixes, np.array([row.drawn for row in (*rows, *following)]))
 
     def _charge(self, owner: str, seconds: float) -> None:
         self._seconds[owner] = self._seconds.get(owner, 0.0) + seconds

@@ -24,12 +24,15 @@ from tokenization.records import whole_number
 # fifty tokens, each improbable by itself. Top-k, top-p and min-p apply within a kind. Min-p applies among kinds too: a
 # kind less than min-p times as probable as the most probable one is left out.
 
+
 @dataclass(frozen=True, eq=False)
 class Kinds:
     """The tokens of a vocabulary grouped by kind."""
 
     of: np.ndarray  # the kind of each token, (V,)
-    untouched: Collection[int] = ()  # tokens whose whole kinds are sampled at temperature 1 without limits
+    untouched: Collection[
+        int
+    ] = ()  # tokens whose whole kinds are sampled at temperature 1 without limits
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of each token's kind from 0, (V,), and which kinds are untouched, (K,)."""

@@ -13,14 +13,16 @@ from collections import defaultdict
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 PAGE = 1 << 16
 ALIGNED = 16
-POOLED = 1 << 18  # bytes; smaller spans are rounded up to powers of two, to be used again for others
+POOLED = (
+    1 << 18
+)  # bytes; smaller spans are rounded up to powers of two, to be used again for others
 EXPORTS = (
     "advance", "draw", "recall", "normals", "exponentials", "logarithms", "move", "clear", "model_at", "__heap_base",
 )  # fmt: skip
@@ -50,6 +52,10 @@ class Machine(Protocol):
 
     def grow(self, pages: int) -> bool:
         """Enlarge the memory, and return whether that was possible."""
+        ...
+
+    def end(self) -> None:
+        """Free the memory; its size is then 0."""
         ...
 
 
@@ -94,7 +100,6 @@ class Wasmtime:
                 "install musicgen again"
             )
         self._see_memory()
-        _INSTANCES.add(self)
 
     def _see_memory(self) -> None:
         self.size = self._memory.data_len(self._store)
@@ -130,9 +135,6 @@ class Wasmtime:
         """Free the instance and its memory."""
         self.size, self._bytes = 0, np.zeros(0, np.uint8)
         self._exports = self._memory = self._store = None
-
-
-_INSTANCES: WeakSet[Wasmtime] = WeakSet()
 
 
 class Span:
@@ -174,6 +176,9 @@ class Kernel:
         self._end = -(-int(self.call("__heap_base")) // ALIGNED) * ALIGNED  # of what is shared out
         self._free: dict[int, list[int]] = defaultdict(list)  # addresses by size
         self._lock = threading.Lock()
+        # Of objects that refer to each other, Python may free the kernel before a state that gives back a part of it;
+        # so the instance outlives the kernel, and knows that it has no memory any more. Also at the end of the program.
+        finalize(self, self.machine.end)
 
     def take(self, size: int) -> Span:
         """Return a span of at least this size, with any content."""
@@ -231,9 +236,4 @@ def tools() -> Kernel:
     return Kernel()
 
 
-@atexit.register
-def _end() -> None:
-    """Free what wasmtime holds while the interpreter is whole."""
-    for machine in [*_INSTANCES]:
-        machine.end()
-    _module.cache_clear()
+atexit.register(_module.cache_clear)  # after all instances, while the interpreter is whole

@@ -662,8 +662,8 @@ static i32 draw_one(const Draw *d) {
     i32 best = -1;
     for (i32 t = 0; t < V; t++) {
         f32 logit = d->logits[t];
-        if (!(__builtin_fabsf(logit) < __builtin_inff())) return -2;
         if (d->unguided) logit += d->guidance * (logit - d->unguided[t]);
+        if (!(__builtin_fabsf(logit) < __builtin_inff())) return -2;
         scores[t] = (f64)(logit + d->bias[t]);
         if (scores[t] > highest) highest = scores[t], best = t;
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class KernelNetwork:
         self._stack = self.kernel.take(4)  # of the addresses of free blocks
         self._blocks: list[Span] = []
         self.blocks_taken = 0
+        # Given back, at any time and by any thread: the kernel sees them before its next step.
+        self._returned: deque[np.ndarray] = deque()
 
     @property
     def most_bytes(self) -> int:
@@ -81,6 +83,9 @@ class KernelNetwork:
         strengths: np.ndarray | float = 1.0,
     ) -> None:  # fmt: skip
         """Append tokens to states, in order; `guesses`, (count, 4), are those of recall."""
+        size = int(self.fields["vocabulary"])
+        if len(tokens) and not 0 <= tokens.min() <= tokens.max() < size:
+            raise IndexError(f"tokens are {tokens.min()} to {tokens.max()}, of {size}")
         addresses = np.array([state.span.address for state in states], np.uint32)
         items = np.zeros(len(tokens), ITEM)
         items["state"], items["token"], items["strength"] = addresses, tokens, strengths
@@ -91,6 +96,7 @@ class KernelNetwork:
             self._reserve(len(some) * int(self.fields["metric_heads"]))
             self._items.write(some)
             self.kernel.call("advance", len(some), self._items.address)
+
     def logits(
         self, state: State, tokens: np.ndarray, guesses: np.ndarray | None = None
     ) -> np.ndarray:
@@ -105,9 +111,11 @@ class KernelNetwork:
         return np.concatenate(found)
 
     def _reserve(self, count: int) -> None:
-        """Take more blocks if fewer than these are free."""
-        free = self.free_blocks()
-        if free >= count or not count:
+        """Let the kernel see what was given back, and take more blocks if fewer than these are free."""
+        while self._returned:
+            self._push(self._returned.popleft())
+        free = self._count()
+        if free >= count:
             return
         more = max(count - free, BLOCKS)
         span = self.kernel.take(more * self._block)
@@ -118,19 +126,29 @@ class KernelNetwork:
             stack.write(self._stack.read(np.uint32, free))
             self._stack = stack
             self._write("free_blocks", stack.address)
-        self.free(span.address + self._block * np.arange(span.size // self._block, dtype=np.uint32))
+        self._push(
+            span.address + self._block * np.arange(span.size // self._block, dtype=np.uint32)
+        )
 
-    def free_blocks(self) -> int:
-        """Return the number of free blocks of metric memory."""
+    def _push(self, blocks: np.ndarray) -> None:
+        """Add blocks to the stack of free ones."""
+        free = self._count()
+        self._stack.write(blocks, 4 * free)
+        self._write("free_count", free + len(blocks))
+
+    def _count(self) -> int:
         at = self._fields_at + 4 * self._at["free_count"]
         return int(self.kernel.machine.read(at, 4).view(np.int32)[0])
 
+    @property
+    def free_blocks(self) -> int:
+        """The number of free blocks of metric memory."""
+        return self._count() + sum(map(len, self._returned))
+
     def free(self, blocks: np.ndarray) -> None:
         """Take back blocks of metric memory."""
-        if len(blocks) and self.kernel.machine.size:  # not at the end of the program
-            free = self.free_blocks()
-            self._stack.write(blocks, 4 * free)
-            self._write("free_count", free + len(blocks))
+        if len(blocks):
+            self._returned.append(blocks)
 
     def _write(self, field: str, value: int) -> None:
         at = self._fields_at + 4 * self._at[field]
@@ -189,5 +207,6 @@ class State:
         return found, (found != 0) & (found % 2 == 0)
 
     def __del__(self) -> None:
-        blocks, own = self._blocks()
-        self.network.free(blocks[own])
+        if self.network.kernel.machine.size:  # else the kernel is being freed too
+            blocks, own = self._blocks()
+            self.network.free(blocks[own])

@@ -39,7 +39,13 @@ def lacking(config: ModelConfig) -> str:
         return f"the encoding {config.position_name}"
     if getattr(position, "orthogonal", False):
         return "orthogonal noise"
-    widths = config.width, config.head_width, encoded_width(config), columns(config), features(config)
+    widths = (
+        config.width,
+        config.head_width,
+        encoded_width(config),
+        columns(config),
+        features(config),
+    )
     if any(width % 4 for width in (*widths, config.feedforward)):
         return "a width that four does not divide"
     if config.vocabulary_size > MOST_TOKENS:
@@ -153,7 +159,9 @@ class Packing:
         omega = None
         if count := columns(config):
             shape = encoded_width(config), count
-            omega = np.stack([self._tensor(f"{one}attention.features.omega", *shape) for one in blocks])
+            omega = np.stack(
+                [self._tensor(f"{one}attention.features.omega", *shape) for one in blocks]
+            )
             if config.features_name == "favor":
                 omega = omega / np.float32(LARGEST_PROJECTION / LARGEST_NORM)
         self._set(
@@ -163,7 +171,10 @@ class Packing:
         )
         vocabulary, levels = config.vocabulary_size, PLANNED_LEVELS + MATCHED_LEVELS
         recalls = {"planned": vocabulary, "matched": vocabulary, "trust": levels, "level": levels}
-        rows = {"embedding": ("embedding", vocabulary), "goals": ("goals.vectors", len(config.goals or ()))}
+        rows = {
+            "embedding": ("embedding", vocabulary),
+            "goals": ("goals.vectors", len(config.goals or ())),
+        }
         for name, count in recalls.items():
             rows[name] = f"recall.{name}", 0 if config.recall is None else count
         for field, (name, count) in rows.items():
@@ -203,7 +214,9 @@ class Packing:
             panels = np.pad(codes, ((0, more), (0, padding)))
             packed.append(panels.reshape(len(panels) // 4, 4, -1, 8).swapaxes(1, 2))
             scales.append(np.pad(scale, (0, more)))
-            added = [self._tensor(f"{n}.bias", count) if bias else np.zeros(count) for n, count in each]
+            added = [
+                self._tensor(f"{n}.bias", count) if bias else np.zeros(count) for n, count in each
+            ]
             biases.append(np.pad(np.concatenate(added), (0, more)))
         given, inputs = inputs, inputs + padding
         most = min(LARGEST_CODE, LARGEST_SUM // (127 * inputs))
@@ -217,7 +230,9 @@ class Packing:
 
     def _time(self) -> None:
         config, clock, metre = self._config, self._config.clock, self._config.metre
-        needed = clock is not None and (metre or config.goals or getattr(config.position, "time", "") == "music")
+        needed = clock is not None and (
+            metre or config.goals or getattr(config.position, "time", "") == "music"
+        )
         steps, tick = np.zeros(config.vocabulary_size), np.full(config.vocabulary_size, -1)
         goals = np.zeros(config.vocabulary_size)
         if clock is not None:
@@ -258,7 +273,9 @@ class Packing:
             # (DR)^-¼, by roots that are the same everywhere
             scale = 1 / math.sqrt(math.sqrt(config.head_width * position.realisations))
             if gated:
-                odds = self._kernel.exponentials(self._tensor("position.gates", config.layers, heads, width).astype(np.float64))
+                odds = self._kernel.exponentials(
+                    self._tensor("position.gates", config.layers, heads, width).astype(np.float64)
+                )
                 # √(1 − δ) and √δ of δ = sigmoid(gate): (L, 2, H, D)
                 mix = np.stack([np.sqrt(1 / (1 + odds)), np.sqrt(odds / (1 + odds))], 1)
         if name == "sine_spe":
@@ -268,12 +285,16 @@ class Packing:
             offsets = self._tensor("position.offsets", *shape).astype(np.float64) / (2 * math.pi)
             raw = self._tensor("position.raw_gains", *shape).astype(np.float64)
             softplus = np.where(
-                raw > 20, raw, self._kernel.logarithms(1 + self._kernel.exponentials(np.minimum(raw, 20)))
+                raw > 20,
+                raw,
+                self._kernel.logarithms(1 + self._kernel.exponentials(np.minimum(raw, 20))),
             )
             gains = softplus * (scale / math.sqrt(2 * waves))
         elif name == "conv_spe":
             taps = position.taps
-            gains = self._tensor("position.filters", slots, 2, heads, width, taps) * np.float32(scale)
+            gains = self._tensor("position.filters", slots, 2, heads, width, taps) * np.float32(
+                scale
+            )
         elif name == "rope" and musical:
             frequencies = self._frequencies((heads, width // 2), musical)
         elif name in ("rope", "absolute"):
@@ -299,8 +320,14 @@ class Packing:
         config, f = self._config, self.fields
         metric = ITEMS * int(f["metric_heads"])
         by_head = 2 * config.heads * config.head_width
-        code = {"rope": by_head, "sine_spe": by_head * f["encoded"], "conv_spe": by_head * f["encoded"]}
-        inputs = max(int(f[f"{name}_inputs"]) for name in ("qkv", "output", "inner", "outer", "head"))
+        code = {
+            "rope": by_head,
+            "sine_spe": by_head * f["encoded"],
+            "conv_spe": by_head * f["encoded"],
+        }
+        inputs = max(
+            int(f[f"{name}_inputs"]) for name in ("qkv", "output", "inner", "outer", "head")
+        )
         floats = {
             "x": config.width,
             "wide": max(int(f["qkv_outputs"]), config.width),

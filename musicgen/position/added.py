@@ -21,11 +21,11 @@ class Absolute(Position):
         angles = geometric((shape.width + 1) // 2, shape.width, config.base)
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
-    def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
+    def embed(self, x: Tensor, start: int) -> Tensor:
         """Add the encoding of positions from `start` on: (B, T, C) → (B, T, C)."""
-        places = torch.arange(x.shape[1]) + start
-        cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2), or (B, T, C/2)
-        table = torch.stack([sine, cosine], -1).flatten(-2)[..., : x.shape[2]]  # (…, T, C)
+        places = torch.arange(start, start + x.shape[1])
+        cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2)
+        table = torch.stack([sine, cosine], -1).flatten(-2)[:, : x.shape[2]]  # (T, C)
         return x + table.to(x.dtype)
 
 
@@ -37,8 +37,8 @@ class Learned(Position):
         table = torch.randn(config.max_length, shape.width) * config.initial_deviation
         self.table = nn.Parameter(table)
 
-    def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
+    def embed(self, x: Tensor, start: int) -> Tensor:
         """Add the vectors of positions from `start` on: (B, T, C) → (B, T, C)."""
-        places = torch.arange(x.shape[1]) + start  # (T,), or (B, T)
-        self.config.check(int(places.max()) + 1)
-        return x + self.table[places.to(self.table.device)].to(x.dtype)
+        stop = start + x.shape[1]
+        self.config.check(stop)
+        return x + self.table[start:stop].to(x.dtype)

@@ -165,11 +165,11 @@ class Position(nn.Module):
         return self.window(self.places(start, stop, times))
 
     def window(self, places: Tensor) -> Any:
-        """Return the covered code of an encoding that draws nothing, for places (T,), (1, B, T) or (2, B, T)."""
+        """Return the covered code of an encoding that draws nothing, for places (T,) or (2, B, T)."""
         return None
 
-    def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
-        """Encode the embeddings (absolute encodings), (B, T, C) → (B, T, C); `start` can differ by row, (B, 1)."""
+    def embed(self, x: Tensor, start: int) -> Tensor:
+        """Encode the embeddings (absolute encodings), (B, T, C) → (B, T, C)."""
         return x
 
     def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from musicgen.generation.batch import breaking
+from musicgen.generation.rules import breaking
 from tests.musicgen.test_recall import RECALL, ids
 from tokenization.ensemble.tokens import VOCABULARY
 

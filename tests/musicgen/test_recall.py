@@ -1,4 +1,4 @@
-"""Recall: its guesses for known bars, against a plain search, and independent of later tokens."""
+"""Recall: its guesses for known bars, against plain Python, and independent of later tokens."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,13 @@ import pytest
 import torch
 
 from musicgen import recall
-from musicgen.guesses import Recall
+from musicgen.generation import rules
+from musicgen.guesses import Recall, recaller
 from musicgen.parts import RecallConfig
+from musicgen.recall import PLAN_LEVELS, Recollection
+from tests.musicgen.plain_recall import MIN_MATCH, NEAR, PlainRecall
 from tests.musicgen.toys import RECALL as TOY_RECALL
+from tests.musicgen.toys import VOCABULARY as TOY_SIZE
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.tokens import EXTRA_START, VOCABULARY
@@ -18,7 +22,7 @@ from tokenization.records import from_plain
 LANGUAGE = Ensemble()
 SIZE = len(LANGUAGE.vocabulary)
 CONFIG = from_plain(RecallConfig, LANGUAGE.recalled(), "recalled")
-RECALL = Recall(CONFIG, SIZE, 8)
+RECALL = recaller(CONFIG, SIZE)
 
 
 def ids(text: str) -> np.ndarray:
@@ -64,7 +68,7 @@ def test_the_planned_guess_is_aligned_with_the_source(then: str, expected: str |
 def bars_of(count: int, flute: int, plan: Callable[[int], str]) -> str:
     """Return bars with a plan each, one of them for flute and the others for piano, and NEAR empty bars after them."""
     bars = (f"bar return_new {plan(n)} {'flute' if n == flute else 'piano'} " for n in range(count))
-    return f"begin piano flute {''.join(bars)}{recall.NEAR * 'bar '}"
+    return f"begin piano flute {''.join(bars)}{NEAR * 'bar '}"
 
 
 def test_an_unnamed_return_goes_to_the_bar_with_the_most_similar_plan() -> None:
@@ -88,7 +92,7 @@ def test_an_unnamed_return_continues_a_copy(copied: bool) -> None:
         instrument = "flute" if number == 2 else "piano"
         text += f"bar return_new density_{number} register_{number} {instrument} {notes} "
     copy, other = "at_0 length_24 loudness_8 pitch_61 at_24 pitch_62", "at_12 length_12 pitch_70"
-    text += recall.NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
+    text += NEAR * "bar " + f"bar return_other density_1 piano {copy if copied else other} "
     # The plan is that of the fifth bar, but the copy was of the second.
     found = planned(text + "bar return_other density_4 register_4")
     assert found == ("flute" if copied else "piano")
@@ -131,12 +135,69 @@ def test_a_match_continues_an_earlier_occurrence(seed: int) -> None:
     for token, one in zip(music.tolist(), found, strict=True):
         if token < EXTRA_START:
             heard.append(token)
-            seen.add(tuple(heard[-recall.MIN_MATCH - 1 :]))
+            seen.add(tuple(heard[-MIN_MATCH - 1 :]))
         if one[recall.MATCHED]:
             matches += 1
-            assert (*heard[-recall.MIN_MATCH :], int(one[recall.MATCHED]) - 1) in seen
+            assert (*heard[-MIN_MATCH:], int(one[recall.MATCHED]) - 1) in seen
         assert (one[recall.MATCHED] > 0) == (one[recall.MATCHED_LEVEL] > 0)
     assert matches > 40
+
+
+STATE = (
+    "length", "match", "match_length", "cursor", "agreed", "begun", "first_bar", "return_kind", "source",
+    "last_copied", "current_part", "limit",
+)  # fmt: skip
+
+
+def any_music(seed: int, config: RecallConfig, size: int, length: int = 1500) -> np.ndarray:
+    """Return tokens of any order, of which some are rare, with many repetitions and nearly exact ones."""
+    random = np.random.default_rng(seed)
+    chances = random.random(size) ** 3
+    chances[[config.bar, config.restart]] = chances.sum() / 12, chances.sum() / 400
+    music = random.choice(size, length, p=chances / chances.sum())
+    for _ in range(length // 20):
+        source, to = random.integers(0, length - 50, 2)
+        music[to : to + 50] = music[source : source + 50].copy()
+        music[to + random.integers(50)] = random.integers(size)
+    return music
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("config", "size", "music"),
+    [
+        (TOY_RECALL, TOY_SIZE, lambda seed: any_music(seed, TOY_RECALL, TOY_SIZE)),
+        (CONFIG, SIZE, lambda seed: any_music(seed, CONFIG, SIZE)),
+        (CONFIG, SIZE, lambda seed: random_music(seed, 1500)),
+    ],
+    ids=["toys", "any", "music"],
+)
+def test_guesses_and_state_are_those_of_plain_python(
+    config: RecallConfig, size: int, music: Callable[[int], np.ndarray], seed: int
+) -> None:
+    """With bars that the request has return to others, bars to avoid, and another limit from some token on."""
+    tokens, unlike = music(seed), music(seed + 100)[:200]
+    random = np.random.default_rng(seed)
+    sources = {int(bar): int(random.integers(bar)) for bar in random.integers(1, 90, 30)}
+    found = recaller(config, size).begin(sources=sources, unlike=unlike.tolist())
+    other = PlainRecall(recaller(config, size).kinds, len(config.plan))
+    wanted = PlainRecall(recaller(config, size).kinds, len(config.plan))
+    for token in [*unlike.tolist(), config.bar]:
+        other.take(token)
+    wanted.avoided, wanted.sources = other.hashes[:-1], sources
+    for part in np.array_split(tokens, 7):
+        guesses = [wanted.take(token) for token in part.tolist()]
+        np.testing.assert_array_equal(found.take(part), guesses)
+        assert {name: found[name] for name in STATE} == wanted.state(STATE)
+        found.adapt_limit()
+        wanted.limit = found["limit"]
+    table = found.table()[: found["begun"]]
+    np.testing.assert_array_equal(table[:, recall.COUNT], wanted.counts)
+    np.testing.assert_array_equal(table[:, PLAN_LEVELS:], wanted.levels)
+    for bar in found.bars():
+        ends = [*(start - 1 for start in wanted.starts[1:]), wanted.length]
+        own = wanted.ids[wanted.starts[bar] : ends[bar]]
+        np.testing.assert_array_equal(found.tokens_of(bar), own)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -168,6 +229,21 @@ def test_recall_adds_zeros_before_training() -> None:
     assert not fresh(found).any()
 
 
+def added(one: Recollection, rule: Callable[[Recollection], rules.Nats]) -> dict[int, float]:
+    """Return what a rule adds to which logits."""
+    found = {}
+    for tokens, nats in rule(one):
+        found |= dict.fromkeys(np.atleast_1d(tokens).tolist(), nats)
+    return found
+
+
+def boost(one: Recollection) -> tuple[str, float] | None:
+    """Return the source's next token and what is added to its logit."""
+    found = added(one, rules.follow_the_source)
+    assert len(found) < 2
+    return next(((VOCABULARY.names[token], nats) for token, nats in found.items()), None)
+
+
 BAR = "bar piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
 
 
@@ -177,11 +253,9 @@ def test_a_bar_is_no_longer_recalled_after_too_many_repetitions(times: int) -> N
     found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
     again = 2 * times - 1 < recall.REPEAT_LIMIT  # within a phrase a repetition counts twice
     assert (found[recall.PLANNED] > 0, found[recall.MATCHED] > 0) == (again, again)
-    token, nats = one.source_boost()
-    assert (VOCABULARY.names[token], nats) == (
-        ("loudness_8", recall.NAMED_BOOST[0]) if again else (VOCABULARY.names[-1], 0)
-    )
-    assert one.exhausted_returns() == ([] if again else [VOCABULARY.id("return_1")])
+    assert boost(one) == (("loudness_8", rules.NAMED_BOOST[0]) if again else None)
+    exhausted = {VOCABULARY.id("return_1"): -rules.EXHAUSTED_PENALTY}
+    assert added(one, rules.limit_repetition) == ({} if again else exhausted)
     softer = BAR.replace("loudness_8", "loudness_5")
     found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
     assert (found[recall.PLANNED] > 0) == again
@@ -197,36 +271,42 @@ def test_the_limit_is_lifted_for_a_piece_that_mostly_repeats_one_bar(others: int
     assert (found[recall.PLANNED] > 0, found[recall.MATCHED] > 0) == (others == 0,) * 2
 
 
-@pytest.mark.parametrize(
-    ("strength", "boost"),
-    [(1.0, recall.NAMED_BOOST[0]), (0.5, recall.NAMED_BOOST[0] / 2), (0.0, 0.0)],
-)
-def test_the_strength_scales_the_boost_of_the_source(strength, boost) -> None:
-    one = RECALL.begin(strength=strength)
+@pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
+def test_the_strength_scales_the_boost_of_the_source(strength: float) -> None:
+    one, bias = RECALL.begin(strength=strength), np.zeros(SIZE, np.float32)
     one.take(ids("begin piano " + BAR + "bar return_1"))
-    token, nats = one.source_boost()
-    assert nats == boost
-    assert (token == VOCABULARY.id("piano")) == (strength > 0)
+    rules.add_to(bias, one, 2.0)
+    wanted = np.zeros(SIZE, np.float32)
+    wanted[VOCABULARY.id("piano")] = 2 * strength * rules.NAMED_BOOST[0]
+    np.testing.assert_array_equal(bias, wanted)
+
+
+def test_a_requested_source_has_a_constant_boost() -> None:
+    one = RECALL.begin(sources={1: 0})
+    one.take(ids("begin piano " + BAR + "bar return_other piano at_0 length_24"))
+    assert boost(one) == ("loudness_8", rules.REQUESTED_BOOST)
+    one.take(ids("loudness_8 pitch_60 at_24"))
+    assert boost(one) == ("pitch_62", rules.REQUESTED_BOOST)
 
 
 def test_a_guessed_source_has_its_own_boost() -> None:
     one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
     one.take(ids(f"begin piano {bars} bar return_other density_3"))
-    assert one.source_boost() == (VOCABULARY.id("piano"), recall.GUESSED_BOOST[0])
+    assert boost(one) == ("piano", rules.GUESSED_BOOST[0])
 
 
 @pytest.mark.parametrize(
-    ("back", "nats"), [("return_1", recall.NAMED_BOOST), ("return_other", recall.GUESSED_BOOST)]
+    ("back", "nats"), [("return_1", rules.NAMED_BOOST), ("return_other", rules.GUESSED_BOOST)]
 )
 def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
     one.take(ids(f"begin piano {first} {'bar return_new ' * 8} {BAR}"))
     one.take(ids(f"bar {back} density_3 piano at_0 length_24"))
-    assert one.source_boost() == (VOCABULARY.id("loudness_8"), nats[0])
+    assert boost(one) == ("loudness_8", nats[0])
     one.take(ids("loudness_8"))  # now ALIGNED tokens in a row agree
-    assert one.source_boost() == (VOCABULARY.id("pitch_60"), nats[1])
+    assert boost(one) == ("pitch_60", nats[1])
     one.take(ids("pitch_61"))
-    assert one.source_boost() == (VOCABULARY.id("at_24"), nats[0])
+    assert boost(one) == ("at_24", nats[0])
 
 
 def test_replaced_bars_are_not_recalled() -> None:

@@ -125,7 +125,7 @@ Request = Callable[[], object]  # ready to run
 def walk(prepare: Callable[[], Request]) -> Counter[str]:
     """Return how many of the product's functions in each file a request enters, in all threads.
 
-    Code that runs at import and code that numba compiles do not count.
+    Code that runs at import does not count.
     """
     entered: set[tuple[str, str, int]] = set()  # file, function, line
     importing, recording = threading.local(), threading.Event()

@@ -28,7 +28,9 @@ def losses(logits: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--model", default="ensemble")
     parser.add_argument("--lengths", nargs="+", type=int, default=[512, 2048, 6144])
@@ -55,7 +57,9 @@ def main() -> None:
                 print(*rows[-1], sep="\t", flush=True)
 
 
-def difference(network: KernelNetwork, performer: torch.nn.Module, ids: np.ndarray) -> tuple[float, float]:
+def difference(
+    network: KernelNetwork, performer: torch.nn.Module, ids: np.ndarray
+) -> tuple[float, float]:
     """Return the losses of a piece by the kernel and by torch."""
     guesses = performer.recall.begin().take(ids) if performer.recall is not None else None
     state = network.begin(SEED)

@@ -322,7 +322,9 @@ def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np
     silent = total[:, 0] == 0
     scores[silent] = 0
     scores[silent, NONE] = SILENCE_SCORE * silent_beats[silent]
-    return scores.round(9)  # the last bits of powers and products depend on the processor, and would decide ties
+    return scores.round(
+        9
+    )  # the last bits of powers and products depend on the processor, and would decide ties
 
 
 def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,9 +6,7 @@ on the position: √(1 − δ) q̄ + √δ ε (equations 24, 25). As the contrac
 so that all layers can share one code.
 
 As a tensor, a code has N·H·D·R elements. For a window of positions, sine SPE therefore contracts without forming it,
-and convolutional SPE forms one for all layers. For the compiled loops, which need one place after another, the code of
-a place is formed with ε as D further rows (`cover_rows`), and so are those of the next places, except in musical time,
-where they are unknown. The work of a layer is then one small product each for queries and keys.
+and convolutional SPE forms one for all layers. The kernel forms the code of each place when it comes to it.
 
 H heads, D head width, R realisations, S slots: 1, or one per layer if layers do not share a code.
 """
@@ -16,8 +14,7 @@ H heads, D head width, R realisations, S slots: 1, or one per layer if layers do
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,10 +24,6 @@ from torch import Generator, Tensor, nn
 
 from musicgen.parts import Shape, SpeConfig
 from musicgen.position.base import Position
-
-AHEAD = 32  # positions whose codes are formed together in generation
-AHEAD_UNSHARED = 8  # the same if each layer has a code of its own
-
 
 Contraction = Callable[..., tuple[Tensor, Tensor]]
 """(q, k, gains) → q̂, k̂: contract queries and keys, (B, T, H, D) each, times the gains, (H, D), if given, with the code
@@ -47,15 +40,6 @@ class SpeCode:
     start: int = 0
     long: tuple[Contraction, ...] = ()  # one per slot; empty if each layer forms its own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
-    # Of `cover_rows`, one per slot: by place, q̄ and k̄ stacked, both with ε, (2H, 2D, R).
-    places: tuple[dict[int, Tensor], ...] = ()
-
-    def at(self, slot: int, query: int, key: int) -> Tensor:
-        """Return the code of a query and a key, (2H, 2D, R); they are usually at the same place."""
-        places = self.places[slot]
-        if query == key:
-            return places[query]
-        return torch.cat([places[query].chunk(2)[0], places[key].chunk(2)[1]])
 
 
 class StochasticPosition(Position):
@@ -65,7 +49,6 @@ class StochasticPosition(Position):
         super().__init__(config, shape)
         self.realisations = config.realisations  # can be changed after training
         self.slots = 1 if config.shared else shape.layers
-        self.ahead = AHEAD if config.shared else AHEAD_UNSHARED
         if config.gated:
             self.gates = nn.Parameter(torch.randn(shape.layers, shape.heads, shape.head_width))
 
@@ -105,7 +88,7 @@ class StochasticPosition(Position):
     def cover(self, code: SpeCode, start: int, stop: int, times: Tensor | None = None) -> SpeCode:
         """Prepare the code of these positions."""
         times = times if self.musical else None
-        code = replace(code, mix=self._mix(), start=start, times=times, places=())
+        code = replace(code, mix=self._mix(), start=start, times=times)
         if not self.config.shared:  # each layer forms its own: all at once would not fit in memory
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
@@ -134,66 +117,12 @@ class StochasticPosition(Position):
             return code, layer
         return replace(code, mix=code.mix[layer : layer + 1]), 0
 
-    def cover_rows(self, codes: Sequence[SpeCode], places: Tensor) -> tuple[Tensor, list[SpeCode]]:
-        """Cover one token per row: return the codes as a tensor, (S, B, 2H, 2D, R), and each row's new code.
-
-        Rows of the same sequence share one code object. Places are token numbers, (1, B, 1), or the times of queries
-        and keys, (2, B, 1).
-        """
-        both = places.squeeze(-1).expand(2, -1).tolist()
-        rows_places = list(zip(*both, strict=True))
-        after = list(codes)
-        of_sequence: dict[int, list[int]] = defaultdict(list)
-        for row, code in enumerate(codes):
-            of_sequence[id(code)].append(row)
-        for rows in of_sequence.values():
-            wanted = {place for row in rows for place in rows_places[row]}
-            covered = self._cover_places(codes[rows[0]], wanted)
-            for row in rows:
-                after[row] = covered
-        found = [
-            torch.stack([code.at(slot, *own) for code, own in zip(after, rows_places, strict=True)])
-            for slot in range(self.slots)
-        ]
-        return torch.stack(found) if len(found) > 1 else found[0].unsqueeze(0), after
-
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return a layer's gated template δ + (1 − δ) P (equation 23): (H, D, N) → (H, D, N)."""
         if not self.config.gated:
             return template
         gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
         return gate + (1 - gate) * template
-
-    def _cover_places(self, code: SpeCode, wanted: Collection[int]) -> SpeCode:
-        """Return the code with these places covered, and distant ones dropped.
-
-        In musical time each place is computed alone, otherwise with the following ones up to a multiple of `ahead`. So
-        the last bit of a row's code does not depend on the places of the other rows.
-        """
-        ahead = 1 if self.musical else self.ahead
-        known = code.places or ({},) * self.slots
-        if not self.musical and all(place in known[0] for place in wanted):
-            return code
-        near = {place // ahead for place in wanted}
-        places = tuple({at: x for at, x in one.items() if at // ahead in near} for one in known)
-        for slot, covered in enumerate(places):
-            for place in sorted(wanted):
-                if place not in covered:
-                    stop = (place // ahead + 1) * ahead
-                    covered.update(enumerate(self._sides(code, slot, place, stop), place))
-        return replace(code, long=(), places=places, mix=code.mix or self._mix())
-
-    def _sides(self, code: SpeCode, slot: int, start: int, stop: int) -> Tensor:
-        """Return q̄ and k̄ of a few places, stacked along the heads, both with ε: (T, 2H, 2D, R)."""
-        noise, gate = code.noise[slot], code.gate_noise
-        q, k = self.materialise(noise, slot, start, stop)
-        length, heads, width, realisations = q.shape
-        rows = width if gate is None else 2 * width
-        sides = q.new_empty(length, 2, heads, rows, realisations)
-        sides[:, 0, :, :width], sides[:, 1, :, :width] = q, k
-        if gate is not None:
-            sides[..., width:, :] = gate[slot]
-        return sides.flatten(1, 2)
 
     def _mix(self) -> tuple[Tensor, ...]:
         """Return √(1 − δ) and √δ per layer, by logarithms, so that the gradient of a saturated gate is 0, not NaN."""

@@ -128,9 +128,6 @@ def _frequency_gradient(d_modulated: Tensor, waves: Tensor, x: Tensor, places: T
     return (d_phase * (x.to(sums) * places.unsqueeze(-1)).unsqueeze(3)).sum((1, 2))
 
 
-AHEAD = 8  # positions whose codes are formed together in generation; more would delay a token noticeably
-
-
 @dataclass(frozen=True, kw_only=True)
 class SineContraction:
     """The code of a window as waves and weights; pairs are those of queries and of keys."""
@@ -161,7 +158,6 @@ class SineSpe(StochasticPosition):
 
     def __init__(self, config: SineSpeConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        self.ahead = AHEAD
         size = (self.slots, shape.heads, shape.head_width, config.sines)
         if self.musical:
             slots, _, *waves_of_a_head = size

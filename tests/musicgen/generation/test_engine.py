@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pytest
-import torch
 
+from musicgen.eager import EagerNetwork, network_of
 from musicgen.generation import engine as engine_module
-from musicgen.generation.engine import Engine, ReadPrompt, noise_of
+from musicgen.generation.batch import Network, noise_of
+from musicgen.generation.engine import Engine, ReadPrompt
 from musicgen.generation.request import Job, Request, order
-from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
+from musicgen.generation.sampling import Kinds, Sampling
+from musicgen.kernel.network import KernelNetwork, State
+from tests.musicgen.generation.reference import draw, probabilities
 from tests.musicgen.toys import METRE, RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
 
 # With variations that end at different steps, and with all kinds of state that a row has of its own.
@@ -30,10 +34,19 @@ REQUESTS = [
 ]
 MUSICAL = {"name": "sine_spe", "time": "music"}
 # These have all kinds of state that a row has of its own; rows of other encodings have no further kind.
-MODELS = [
-    {"position": MUSICAL, "metre": METRE, "goals": (7, 9), "recall": RECALL},
-    *({"position": one} for one in ("sine_spe", "conv_spe", "flt", {**MUSICAL, "name": "rope"})),
+WHOLE = {"metre": METRE, "goals": (7, 9), "recall": RECALL}
+PLAYED_BY_THE_KERNEL = [
+    {"position": MUSICAL, **WHOLE},
+    *({"position": one} for one in ("sine_spe", "conv_spe", "none", {**MUSICAL, "name": "rope"})),
+]
+PLAYED_BY_TORCH = [
+    {"position": "permuteformer", **WHOLE},
+    {"position": "flt"},
     {"attention": "softmax"},
+]
+MODELS = [
+    *((KernelNetwork, parts) for parts in PLAYED_BY_THE_KERNEL),
+    *((EagerNetwork, parts) for parts in PLAYED_BY_TORCH),
 ]
 
 
@@ -59,24 +72,25 @@ def finish(engine: Engine, *jobs: Job) -> None:
         pass
 
 
-def alone(model: Any, *given: Any) -> list[list[int]]:
+def alone(network: Network, *given: Any) -> list[list[int]]:
     """Return the tokens of a request that is run by itself."""
     wanted = job(*given)
-    finish(Engine(model), wanted)
+    finish(Engine(network), wanted)
     wanted.check()
     return wanted.rows
 
 
-@pytest.mark.parametrize("parts", MODELS, ids=str)
-def test_a_request_gets_the_same_among_others(parts: Any, monkeypatch: Any):
+@pytest.mark.parametrize(("kind", "parts"), MODELS, ids=str)
+def test_a_request_gets_the_same_among_others(kind: type, parts: Any, monkeypatch: Any):
     """Requests arrive at random steps, in any order, and there is not always room for all."""
     for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
         monkeypatch.setattr(engine_module, limit, number)
-    model = stirred(toy_model(layers=2, **parts))
-    wanted = [alone(model, *one) for one in REQUESTS]
+    network = network_of(stirred(toy_model(layers=2, **parts)))
+    assert isinstance(network, kind)
+    wanted = [alone(network, *one) for one in REQUESTS]
     random = np.random.default_rng(0)
     for listeners in (False, True):
-        engine, jobs = Engine(model, listeners=listeners), {}
+        engine, jobs = Engine(network, listeners=listeners), {}
         coming = [*random.permutation(len(REQUESTS))]
         while coming or not engine.idle:
             if coming and random.random() < 0.3:
@@ -92,37 +106,44 @@ def test_a_request_gets_the_same_among_others(parts: Any, monkeypatch: Any):
 PROMPT = np.array([4, 3, 2])
 
 
-def test_guidance_extrapolates_from_the_logits_without_the_guiding_tokens(model: Any):
+def test_guidance_extrapolates_from_the_logits_without_the_guiding_tokens(network: Network):
     sampling, guiding = Sampling(guidance=2.5), (3, 9)
     request = Request(variations=2, seed=4, tokens=20, sampling=sampling)
-    guided = alone(model, PROMPT, request, False, {"guiding": guiding})
-    assert guided != alone(model, PROMPT, request)
+    guided = alone(network, PROMPT, request, False, {"guiding": guiding})
+    assert guided != alone(network, PROMPT, request)
     for variation, row in enumerate(guided):
         random = np.random.default_rng([4, variation, 0])
         for place, token in enumerate(row):
             unseen = [one for one in row[:place] if one not in guiding]
-            own, without = (after(model, [*PROMPT, *more]) for more in (row[:place], unseen))
-            scores = own if not place else own + 1.5 * (own - without)
-            assert token == draw(probabilities(scores, sampling), np.array([random.random()]))
+            own, without = (after(network, [*PROMPT, *more]) for more in (row[:place], unseen))
+            scores = own if not place else own + np.float32(1.5) * (own - without)
+            assert token == draw(probabilities(scores, sampling), random.random())
 
 
-def after(model: Any, ids: list[int]) -> np.ndarray:
-    """Return the logits after a sequence that began with PROMPT: (1, V)."""
-    with torch.no_grad():
-        return model.prefill(torch.tensor([ids]), model.start(noise_of(PROMPT)))[0].numpy()
+def after(network: Any, ids: list[int]) -> np.ndarray:
+    """Return the logits after a sequence that began with PROMPT, (V,)."""
+    state = network.begin(noise_of(PROMPT))
+    return network.advance([state] * len(ids), np.array(ids))[-1]
 
 
 @pytest.fixture(scope="module")
-def model() -> Any:
-    return toy_model(position="sine_spe", layers=2)
+def network() -> Network:
+    return network_of(toy_model(position="sine_spe", layers=2))
+
+
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> WeakSet[State]:
+    """Return the states of sequences in the kernel that have not been freed."""
+    alive: WeakSet[State] = WeakSet()
+    begin = State.__init__
+    monkeypatch.setattr(
+        State, "__init__", lambda one, *given: (begin(one, *given), alive.add(one))[0]
+    )
+    return alive
 
 
 def endless(**more: Any) -> Job:
     return job([4, 3, 2, 1], Request(variations=2, seed=1), **more)
-
-
-def rows_of(engine: Engine) -> int:
-    return len(engine._batch)
 
 
 class Endless(Alternating):
@@ -158,27 +179,29 @@ class Faulty(Endless):
     ("rules", "variations"),
     [(Faulty(where="allowed"), 2), (Faulty(where="allowed"), 12), (Faulty(), 2), (None, 2)],
 )
-def test_one_failure_does_not_affect_others(model: Any, rules: Faulty | None, variations: int):
-    engine = Engine(model)
+def test_one_failure_does_not_affect_others(
+    network: Network, states: Any, rules: Faulty | None, variations: int
+):
+    engine = Engine(network)
     faulty = asked([4, 3], Request(variations=variations), rules)
     if rules is None:
         faulty.cancelled = lambda: {}["no such bar"]  # fails even when it is polled
     fine = job(*REQUESTS[0])
     finish(engine, faulty, fine)
-    assert fine.rows == alone(model, *REQUESTS[0])
+    assert fine.rows == alone(network, *REQUESTS[0])
     assert fine.error is None
     with pytest.raises(KeyError, match="no such bar"):
         faulty.check()
     assert faulty.ended.is_set()
     assert faulty.steps < 12
     assert rules is None or faulty.steps > 0
-    assert rows_of(engine) == 0
+    assert len(states) == len(engine._prompts)
 
 
 def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
-    model = toy_model(position={"name": "learned", "max_length": 20})
+    network = network_of(toy_model(position={"name": "learned", "max_length": 20}))
     long, short = endless(), job([4, 3], Request(tokens=18))
-    finish(Engine(model), long, short)
+    finish(Engine(network), long, short)
     with pytest.raises(ValueError, match=r"reaches 21 tokens, .* maximum length of 20; shorten"):
         long.check()
     assert long.steps == 17
@@ -186,29 +209,31 @@ def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
     assert short.steps == 18
 
 
-def test_a_cancelled_request_ends_within_a_step_and_frees_its_rows(model: Any):
+def test_a_cancelled_request_ends_within_a_step_and_frees_its_rows(network: Network, states: Any):
     gone: set[int] = set()
-    engine = Engine(model)
+    engine = Engine(network)
     jobs = [endless(cancelled=lambda number=number: number in gone) for number in range(3)]
     added(engine, *jobs)
     run_until(engine, lambda: all(one.steps > 5 for one in jobs))
-    assert rows_of(engine) == 6
+    assert len(states) == 6 + 1  # and the prompt that they share
     gone.add(1)
     before = jobs[1].steps
     engine.work()
     assert jobs[1].ended.is_set()
     assert jobs[1].steps == before
-    assert rows_of(engine) == 4
+    assert len(states) == 4 + 1
     gone.update((0, 2))
     engine.work()
     assert engine.idle
-    assert rows_of(engine) == 0
-    assert not len(engine._batch._sums)  # type: ignore[union-attr]
+    assert len(states) == 1  # kept, for another take
 
 
-def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: Any):
+WINDOWS = -(-3000 // engine_module.WINDOW)  # of the prompts below
+
+
+def test_a_prompt_is_read_between_the_steps_of_others(network: Network, monkeypatch: Any):
     monkeypatch.setattr(engine_module, "READ_SECONDS", 0)
-    engine, playing = Engine(model), endless()
+    engine, playing = Engine(network), endless()
     engine.add(playing)
     run_until(engine, lambda: playing.steps >= 2)
     late = job(np.arange(3000) % 11, Request(tokens=1))
@@ -218,30 +243,32 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
         had = playing.steps
         engine.work()
         assert playing.steps == had + 1
-    assert playing.steps - before >= 3  # windows
-    assert late.rows == alone(model, np.arange(3000) % 11, late.request)
+    assert playing.steps - before >= WINDOWS
+    assert late.rows == alone(network, np.arange(3000) % 11, late.request)
 
 
-def test_a_prompt_is_read_once_for_all_requests_that_share_it(model: Any, monkeypatch: Any):
-    engine, prompt, read = Engine(model), np.arange(3000) % 11, []
+def test_a_prompt_is_read_once_for_all_requests_that_share_it(network: Network, monkeypatch: Any):
+    engine, prompt, read = Engine(network), np.arange(3000) % 11, []
     go_on = ReadPrompt.go_on
     monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
     takes = [job(prompt, Request(seed=seed, tokens=3)) for seed in range(2)]
     finish(engine, *takes)
     finish(engine, other := job(prompt, Request(seed=2, tokens=3)))
-    assert len(read) == 3  # windows
-    assert other.rows == alone(model, prompt, other.request)
+    assert len(read) == WINDOWS
+    assert other.rows == alone(network, prompt, other.request)
     gone = job(prompt[1:], Request(tokens=3), cancelled=lambda: len(read) == 2)
     read.clear()
     finish(engine, gone)
     assert not gone.steps
     finish(engine, late := job(prompt[1:], gone.request))
-    assert len(read) == 3
-    assert late.rows == alone(model, prompt[1:], gone.request)
+    assert len(read) == WINDOWS
+    assert late.rows == alone(network, prompt[1:], gone.request)
 
 
-def test_a_few_prompts_are_kept_but_not_those_of_failed_requests(model: Any, monkeypatch: Any):
-    engine = Engine(model)
+def test_a_few_prompts_are_kept_but_not_those_of_failed_requests(
+    network: Network, monkeypatch: Any
+):
+    engine = Engine(network)
     for start in range(7):
         finish(engine, job([start, 1], Request(tokens=3)))
         assert len(engine._prompts) == min(start + 1, engine_module.KEPT_PROMPTS)
@@ -253,8 +280,8 @@ def test_a_few_prompts_are_kept_but_not_those_of_failed_requests(model: Any, mon
     assert not engine._prompts
 
 
-def test_a_failure_of_the_batch_ends_all_requests(model: Any):
-    engine, jobs = Engine(model), [endless(), endless()]
+def test_a_failure_of_the_batch_ends_all_requests(network: Network):
+    engine, jobs = Engine(network), [endless(), endless()]
     added(engine, *jobs)
     for _ in range(5):
         engine.work()
@@ -274,8 +301,8 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
     raise AssertionError(f"not reached within {most} steps")
 
 
-def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(model: Any):
-    engine = Engine(model, listeners=True)
+def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(network: Network):
+    engine = Engine(network, listeners=True)
     playing = asked([0, 1], Request(seed=1), Endless())
     engine.add(playing)
     run_until(engine, lambda: playing.steps > engine_module.FIRST_STEPS)
@@ -294,18 +321,18 @@ def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(mod
     assert playing.steps >= had + 39
 
 
-def test_short_prompts_are_read_first(model: Any):
-    engine = Engine(model, listeners=True)
+def test_short_prompts_are_read_first(network: Network):
+    engine = Engine(network, listeners=True)
     long, short = (job(np.arange(n) % 11, Request(tokens=1)) for n in (3000, 5))
     added(engine, long, short)
     run_until(engine, lambda: short.ended.is_set())
     assert not long.ended.is_set()
 
 
-def test_an_owner_of_many_requests_waits_longer(model: Any, monkeypatch: Any):
+def test_an_owner_of_many_requests_waits_longer(network: Network, monkeypatch: Any):
     for name, number in (("STEP_ROWS", 8), ("TURN_STEPS", 1), ("MOST_ROWS", 8)):
         monkeypatch.setattr(engine_module, name, number)
-    engine, order = Engine(model, listeners=True), []
+    engine, order = Engine(network, listeners=True), []
     requests = [Request(variations=4, seed=seed, tokens=40) for seed in range(13)]
     jobs = [job([4, 3], one, owner="greedy") for one in requests[:12]]
     modest = job([4, 3], requests[12], owner="modest")
@@ -319,9 +346,9 @@ def test_an_owner_of_many_requests_waits_longer(model: Any, monkeypatch: Any):
     assert [one.steps for one in order] == [40] * 13
 
 
-def test_states_stay_within_the_memory_limit(model: Any):
+def test_states_stay_within_the_memory_limit(network: Network):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
-        engine, seen = Engine(model, most_bytes=most_bytes), 0
+        engine, seen = Engine(network, most_bytes=most_bytes), 0
         jobs = [job([4, 3, 2], Request(seed=n, tokens=9)) for n in range(4)]
         added(engine, *jobs)
         while engine.work():

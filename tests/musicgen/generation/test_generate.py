@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.batch import CompiledBatch
-from musicgen.generation.engine import Engine, noise_of, one_thread
+from musicgen.eager import network_of
+from musicgen.generation.batch import Batch, Network
+from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Request
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.test_engine import asked
+from tests.musicgen.kernel.test_network import in_8_bits
 from tests.musicgen.toys import METRE, VOCABULARY, Alternating, generator, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
@@ -20,26 +22,25 @@ PLAIN = Sampling()
 ENDED = -1  # in place of a token, for a variation that has ended or has no new token
 
 
-def streamed(model: Any, job: Job) -> Iterator[np.ndarray]:
+def streamed(network: Network, job: Job) -> Iterator[np.ndarray]:
     """Yield the new tokens of all variations at each step, (variations,), ENDED for those that have ended."""
-    engine = Engine(model)
+    engine = Engine(network)
     engine.add(job)
-    with one_thread():
-        while engine.work():
-            given = np.array([row[-1] if row else ENDED for row in job.fresh()])
-            if (given != ENDED).any():
-                yield given
+    while engine.work():
+        given = np.array([row[-1] if row else ENDED for row in job.fresh()])
+        if (given != ENDED).any():
+            yield given
     job.check()
 
 
 def run(
-    model: Any, prompt: Any = PROMPT, grammar: Any = None, *, tokens: int | None = None, variations: int = 1,
+    network: Network, prompt: Any = PROMPT, grammar: Any = None, *, tokens: int | None = None, variations: int = 1,
     seed: int = 0, sampling: Sampling = PLAIN, **ordered: Any,
 ) -> np.ndarray:  # fmt: skip
     """Return the new tokens of all variations, (variations, T), ENDED after the end of each."""
     request = Request(tokens=tokens, variations=variations, seed=seed, sampling=sampling)
     job = asked(prompt, request, grammar, ordered)
-    for _ in streamed(model, job):
+    for _ in streamed(network, job):
         pass
     rows = np.full((variations, job.steps), ENDED)
     for row, new in zip(rows, job.rows, strict=True):
@@ -48,39 +49,40 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def model() -> Any:
-    return toy_model(position="sine_spe", layers=2)
+def network() -> Network:
+    return network_of(toy_model(position="sine_spe", layers=2))
 
 
-def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: Any):
+def test_the_same_request_gives_the_same_tokens_and_another_seed_others(network: Network):
     request = {"variations": 2, "tokens": 40}
-    first = run(model, seed=1, **request)
-    np.testing.assert_array_equal(first, run(model, seed=1, **request))
-    assert (first != run(model, seed=2, **request)).any()
+    first = run(network, seed=1, **request)
+    np.testing.assert_array_equal(first, run(network, seed=1, **request))
+    assert (first != run(network, seed=2, **request)).any()
     assert (first[0] != first[1]).any()
-    many = run(model, seed=1, variations=70, tokens=40)[:2]  # in several turns
+    many = run(network, seed=1, variations=70, tokens=40)[:2]  # in several turns
     for row, own in zip(many, first, strict=True):
         np.testing.assert_array_equal(row[row != ENDED], own)
     # To numpy, a seed of more than 32 bits is several numbers, as are a seed and a variation.
-    far = run(toy_model(position="none"), seed=1 + (1 << 32), tokens=40)
-    assert (far[0] != run(toy_model(position="none"), seed=1, **request)[1]).any()
+    far = run(network, seed=1 + (1 << 32), tokens=40)
+    assert (far[0] != first[1]).any()
 
 
-@pytest.mark.parametrize("attention", ["linear", "softmax"])
-def test_generation_follows_the_model_step_by_step(attention: str):
-    position = "sine_spe" if attention == "linear" else "absolute"
-    model = toy_model(position=position, attention=attention, layers=2)
-    tokens = run(model, sampling=Sampling(temperature=0), tokens=20)[0]
+@pytest.mark.parametrize(
+    "parts", [{"position": "rope"}, {"position": "absolute", "attention": "softmax"}], ids=str
+)
+def test_generation_follows_the_model_step_by_step(parts: Any):
+    model = in_8_bits(toy_model(layers=2, **parts))
+    tokens = run(network_of(model), sampling=Sampling(temperature=0), tokens=20)[0]
     whole = torch.from_numpy(np.concatenate([PROMPT, tokens]))[None]
     with torch.no_grad():
-        logits = model(whole, code=model.begin(noise_of(PROMPT)))
+        logits = model(whole, code=model.begin(generator()))
     likeliest = logits[0, len(PROMPT) - 1 : -1].argmax(-1)
     np.testing.assert_array_equal(tokens, likeliest)
 
 
-def test_a_grammar_is_obeyed_and_not_modified(model: Any):
+def test_a_grammar_is_obeyed_and_not_modified(network: Network):
     grammar = Alternating()
-    tokens = run(model, grammar=grammar, variations=3, tokens=300)
+    tokens = run(network, grammar=grammar, variations=3, tokens=300)
     parity = np.concatenate([np.full((3, 1), PROMPT[-1]), tokens], axis=1)
     live = tokens != ENDED
     assert ((parity[:, 1:] + parity[:, :-1]) % 2 == 1)[live].all()
@@ -90,15 +92,17 @@ def test_a_grammar_is_obeyed_and_not_modified(model: Any):
         assert (row[end + 1 :] == ENDED).all()
 
 
-def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, monkeypatch: Any):
-    rows, step = [], CompiledBatch.step  # of each step
+def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(
+    network: Network, monkeypatch: Any
+):
+    rows, append = [], Batch.append  # of each step
 
-    def counting(batch: Any, numbers: Any, *rest: Any) -> Any:
-        rows.append(len(numbers))
-        return step(batch, numbers, *rest)
+    def counting(batch: Any, prefixes: Any, tokens: Any) -> None:
+        rows.append(len(prefixes))
+        append(batch, prefixes, tokens)
 
-    monkeypatch.setattr(CompiledBatch, "step", counting)
-    tokens = run(model, variations=4, seed=1, end=5, tokens=300)
+    monkeypatch.setattr(Batch, "append", counting)
+    tokens = run(network, variations=4, seed=1, end=5, tokens=300)
     ends = [row.tolist().index(5) for row in tokens]
     assert len(set(ends)) > 1
     for row, end in zip(tokens, ends, strict=True):
@@ -108,9 +112,9 @@ def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(model: Any, 
     assert rows == [sum(end > i for end in ends) for i in range(max(ends))]
 
 
-def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
+def test_music_stops_before_the_token_that_begins_a_bar(network: Network):
     prompt = [0, 1, 0, 3]  # has begun the bars 0 and 1
-    asked = (model, prompt, Alternating())
+    asked = (network, prompt, Alternating())
     free = run(*asked, variations=3, seed=5, tokens=400)
     limited = run(*asked, variations=3, seed=5, before_bar=4)
     for a, b in zip(free, limited, strict=True):
@@ -119,8 +123,8 @@ def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
         np.testing.assert_array_equal(b[b != ENDED], a[:length])
 
 
-def test_without_a_length_generation_continues_until_closed(model: Any):
-    stream: Any = streamed(model, asked(PROMPT, Request()))
+def test_without_a_length_generation_continues_until_closed(network: Network):
+    stream: Any = streamed(network, asked(PROMPT, Request()))
     assert len(list(islice(stream, 100))) == 100
     stream.close()
     assert next(stream, None) is None
@@ -152,17 +156,32 @@ def test_the_state_does_not_grow(position: str, metre: Any):
     assert 0 < seen[0][1] == seen[-1][1]
 
 
-def test_a_long_prompt_is_read_in_windows(model: Any, monkeypatch: Any):
+def test_a_long_prompt_is_read_in_windows(network: Network, monkeypatch: Any):
     prompt = np.arange(50) % VOCABULARY
-    whole = run(model, prompt, tokens=5)
+    whole = run(network, prompt, tokens=5)
     monkeypatch.setattr("musicgen.generation.engine.WINDOW", 7)
-    np.testing.assert_array_equal(run(model, prompt, tokens=5), whole)
+    np.testing.assert_array_equal(run(network, prompt, tokens=5), whole)
 
 
 def test_invalid_calls_are_refused():
     with pytest.raises(ValueError, match="seed is -1"):
         Request(seed=-1)
-    damaged = toy_model()
+
+
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
+def test_damaged_weights_are_reported(attention: str):
+    damaged = toy_model(attention=attention, position="none")
+    torch.nn.init.constant_(damaged.embedding.weight, 3e38)
+    fine, broken = asked(PROMPT, Request(tokens=3)), asked(PROMPT[:2], Request(variations=3))
+    engine = Engine(network_of(damaged))
+    for job in (fine, broken):
+        engine.add(job)
+    while engine.work():
+        pass
+    for job in (fine, broken):
+        with pytest.raises(ValueError, match="output is not finite"):
+            job.check()
+        assert job.rows == [[]] * len(job.rows)
     torch.nn.init.constant_(damaged.embedding.weight, torch.nan)
-    with pytest.raises(ValueError, match="output is not finite"):
-        next(streamed(damaged, asked(PROMPT, Request())))
+    with pytest.raises(ValueError, match="not finite"):
+        list(streamed(network_of(damaged), asked(PROMPT, Request())))

@@ -78,7 +78,9 @@ def test_a_damaged_kernel_is_said(other_kernel):
 
 def test_another_kernel_is_said(other_kernel):
     other_kernel(wasmtime.wat2wasm('(module (memory (export "memory") 1))'))
-    with pytest.raises(KernelError, match=r"not the kernel of this version .*install musicgen again"):
+    with pytest.raises(
+        KernelError, match=r"not the kernel of this version .*install musicgen again"
+    ):
         Kernel()
 
 

@@ -1,5 +1,8 @@
 """The kernel computes what `Performer` computes, and each item gives the same whatever comes with it."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from musicgen.position.spe.base import SpeCode, StochasticPosition
 from musicgen.position.spe.convolutional import ConvSpe, WhiteNoise
 from tests.musicgen.toys import RECALL, stirred, toy_model, toy_tokens
 
+ROOT = Path(__file__).parents[3]
 SEED = 5
 METRE = MetreConfig(bars=(1, 2), remembers=(2, 8), features=3)
 SPE = {"name": "sine_spe", "realisations": 8}
@@ -129,7 +133,10 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
     np.testing.assert_array_equal(network.logits(network.begin(3), ids), alone)
     prompt = network.begin(3)
     network.logits(prompt, ids[:25])
-    own, others = prompt.copy(), [prompt.copy() for _ in range(9)] + [network.begin(n) for n in range(9)]
+    own, others = (
+        prompt.copy(),
+        [prompt.copy() for _ in range(9)] + [network.begin(n) for n in range(9)],
+    )
     for at in range(25, 40):
         some = [others[n] for n in random.permutation(18)[: random.integers(1, 18)]]
         place = int(random.integers(len(some) + 1))
@@ -153,24 +160,60 @@ def logits_of(state: State) -> np.ndarray:
 def test_blocks_of_metric_memory_are_freed_with_their_states():
     network = network_of(toy_model(layers=2, metre=METRE))
     assert isinstance(network, KernelNetwork)
-    free = network.free_blocks
     ids = toy_tokens(1, 40)[0].numpy()
     state = network.begin(0)
     network.advance([state] * 40, ids)
-    before = free()
+    before = network.free_blocks
     copies = [state.copy() for _ in range(3)]
-    assert free() == before  # they share
+    assert network.free_blocks == before  # they share
     network.advance(copies, ids[:3])
-    assert free() < before
+    assert network.free_blocks < before
     del copies
-    assert free() == before
+    assert network.free_blocks == before
     del state
-    assert free() == network.blocks_taken
+    assert network.free_blocks == network.blocks_taken
     memory = network.kernel.machine.size
     for _ in range(50):
         state = network.begin(0)
         network.advance([state] * 40, ids)
     assert network.kernel.machine.size == memory
+
+
+def test_networks_and_their_states_are_freed_in_any_order():
+    """As parts of a circle, Python frees them in an order of its own."""
+    program = """
+import gc
+from musicgen.eager import network_of
+from tests.musicgen.kernel.test_network import METRE
+from tests.musicgen.toys import toy_model, toy_tokens
+model, ids = toy_model(metre=METRE), toy_tokens(1, 30)[0].numpy()
+gc.disable()
+for turn in range(20):
+    network = network_of(model)
+    states = [network.begin(0) for _ in range(5)]
+    for state in states:
+        network.advance([state] * 30, ids)
+        state.copy().circle = states, network
+    network.circle = network if turn % 2 else states
+    states[-1].circle = states
+    del network, states, state
+    gc.collect()
+network = network_of(model)
+state = network.begin(0)  # left to the end
+state.circle = state, network
+print("freed")
+"""
+    command = [sys.executable, "-X", "faulthandler", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout, done.stderr, done.returncode) == ("freed\n", "", 0)
+
+
+@pytest.mark.parametrize("token", [-1, 11])
+def test_unknown_tokens_are_refused(token: int):
+    network = network_of(toy_model())
+    state = network.begin(0)
+    with pytest.raises(IndexError, match=f"{token}"):
+        network.advance([state] * 3, np.array([0, token, 0]))
 
 
 def test_frequencies_in_musical_time_are_those_of_torch():

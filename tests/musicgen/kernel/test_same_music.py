@@ -59,7 +59,9 @@ def test_music_is_the_same_at_another_level_of_optimisation(
         }
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="Node, which hosts the kernel in V8, is not here")
+@pytest.mark.skipif(
+    shutil.which("node") is None, reason="Node, which hosts the kernel in V8, is not here"
+)
 def test_music_is_the_same_in_v8(golden: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch):
     with in_node(monkeypatch):
         found = hashes(find("ensemble"), "end", "generate")
@@ -67,7 +69,9 @@ def test_music_is_the_same_in_v8(golden: dict[str, list[str]], monkeypatch: pyte
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("node") is None, reason="Node, which hosts the kernel in V8, is not here")
+@pytest.mark.skipif(
+    shutil.which("node") is None, reason="Node, which hosts the kernel in V8, is not here"
+)
 def test_all_music_is_the_same_in_v8_and_at_each_level(
     golden: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ):

@@ -113,7 +113,7 @@ def test_a_failing_model_fails_only_its_own_requests(monkeypatch: pytest.MonkeyP
             super().__init__(f"{one} and {other}")
 
     def broken(engine: Engine) -> bool:
-        if engine.model is MODELS[0].performer:
+        if engine._batch.network is MODELS[0].network:
             raise Odd(1, 2)
         return step(engine)
 
