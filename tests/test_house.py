@@ -181,11 +181,12 @@ def test_dependencies_are_those_that_are_used():
     assert len(everything) == sum(map(len, declared.values())), "each is in one group"
     used = {package: _distributions(package) for package in FLOORS}
     with_gradio, optional = {"fastapi"}, {"pytorch-fast-transformers", "muspy"}
-    within, soon = {"python-multipart"}, {"wasmtime"}  # used by starlette; not yet used
+    within = {"python-multipart"}  # used by starlette
     together = set[str]().union(*used.values())
     assert together - everything - optional == with_gradio
-    assert everything - together - soon == within
-    assert used["tokenization"] <= declared["dependencies"] | optional
+    assert everything - together == within
+    for_intervals = {"scipy"}  # of what training and evaluation measure
+    assert used["tokenization"] <= declared["dependencies"] | optional | for_intervals
     assert not used["musicgen"] & (declared["app"] | with_gradio)
     assert not (used["training"] | used["evaluation"]) & (declared["app"] | with_gradio)
 

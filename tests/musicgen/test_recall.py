@@ -191,7 +191,7 @@ def test_guesses_and_state_are_those_of_plain_python(
         assert {name: found[name] for name in STATE} == wanted.state(STATE)
         found.adapt_limit()
         wanted.limit = found["limit"]
-    table = found.table()[: found["begun"]]
+    table = found.table(0, found["begun"])
     np.testing.assert_array_equal(table[:, recall.COUNT], wanted.counts)
     np.testing.assert_array_equal(table[:, PLAN_LEVELS:], wanted.levels)
     for bar in found.bars():

@@ -123,7 +123,7 @@ def test_guidance_extrapolates_from_the_logits_without_the_guiding_tokens(networ
 def after(network: Any, ids: list[int]) -> np.ndarray:
     """Return the logits after a sequence that began with PROMPT, (V,)."""
     state = network.begin(noise_of(PROMPT))
-    return network.advance([state] * len(ids), np.array(ids))[-1]
+    return network.logits(state, np.array(ids))[-1]
 
 
 @pytest.fixture(scope="module")
