@@ -24,7 +24,7 @@ POOLED = 1 << 18  # bytes; smaller spans are rounded up to powers of two, to be 
 GROWTH = 1 << 22  # bytes by which the memory grows at least
 
 
-class KernelError(RuntimeError):
+class KernelError(ValueError):
     """The kernel cannot run here, or not with what was asked of it."""
 
 
@@ -74,9 +74,9 @@ class _Instance:
     """
 
     def __init__(self) -> None:
+        engine, module = _module()
         import wasmtime
 
-        engine, module = _module()
         self.store: Any = wasmtime.Store(engine)
         try:
             exports = wasmtime.Instance(self.store, module, []).exports(self.store)
