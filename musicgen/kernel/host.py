@@ -79,7 +79,7 @@ class _Instance:
 
         self.store: Any = wasmtime.Store(engine)
         try:
-            exports = wasmtime.Instance(self.store, module, []).exports(self.store)
+            exports: Any = wasmtime.Instance(self.store, module, []).exports(self.store)
             self.exports: dict[str, Any] = {
                 name: exports[name]
                 for name in ("advance", "draw", "recall", "normals", "exponentials", "logarithms")
