@@ -89,7 +89,7 @@ class Wasmtime:
 
         self._store: Any = wasmtime.Store(engine)
         try:
-            self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
+            self._exports: Any = wasmtime.Instance(self._store, module, []).exports(self._store)
             self._memory: Any = self._exports["memory"]
             lacks = [name for name in EXPORTS if self._exports.get(name) is None]
         except (wasmtime.WasmtimeError, KeyError) as error:
