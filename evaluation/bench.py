@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from musicgen.attention import attend
 from musicgen.config import ModelConfig
 from musicgen.eager import network_of
-from musicgen.kernel.network import KernelNetwork
+from musicgen.kernel.network import STATE_AT, KernelNetwork
 from musicgen.performer import Performer
 from musicgen.playable import load
 from tokenization.workers import UNBOUNDED, Failed, Worker
@@ -170,7 +170,7 @@ def tokens_after(network: KernelNetwork, rows: int, count: int, position: int = 
     """Return the generation of `count` tokens per row; each call continues where the last one ended."""
     state = network.begin(0)
     network.advance([state] * 8, np.zeros(8, np.int64))
-    state.head["position"] = position
+    state.span.write(np.array(position, "<i4"), STATE_AT["position"])
     states, tokens = [state.copy() for _ in range(rows)], np.zeros(rows, np.int64)
 
     def steps() -> None:

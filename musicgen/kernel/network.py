@@ -17,6 +17,7 @@ STATE = np.dtype([
     *((name, "<u4") for name in ("sums", "blocks", "newest", "logits", "noise", "ring")),
     ("seed", "<u8"), ("position", "<i4"), ("tick", "<i4"), ("goal", "<i4"), ("drawn", "<i4"),
 ])  # fmt: skip
+STATE_AT = {name: place for name, (_, place, *_) in (STATE.fields or {}).items()}
 ITEM = np.dtype([("state", "<u4"), ("token", "<i4"), ("guesses", "<i2", 4), ("strength", "<f4")])
 BLOCKS = 64  # of metric memory that are taken together
 
@@ -75,7 +76,7 @@ class KernelNetwork:
             at, scale = noise.address, float(self.fields["noise_scale"])
             self.kernel.call("normals", signed(seed), 0, at, sines, 1.0)
             self.kernel.call("normals", signed(seed), sines, at + 4 * sines, gates, scale)
-        span.write(np.array(seed, "<u8"), STATE.fields["seed"][1])
+        span.write(np.array(seed, "<u8"), STATE_AT["seed"])
         return State(self, span, noise)
 
     def advance(
