@@ -225,6 +225,8 @@ class Continuation(MusicGeneration):
             ends=request.ends,
             chords=request.chords,
             plan=plan,
+            free=request.free,
+            chooses_metre=not prompt.bars and "metre" not in prompt.idea,
             **({"bars": request.bars} if by_bars else {}),
         )
         if not request.planned:
@@ -341,7 +343,9 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Reque
         ) from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
     plan = _plan(model, request, piece.bars, first - 1, last)
-    goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
+    goal = model.language.infilling(
+        piece.encoded.ids, first - 1, last, plan=plan, free=request.free
+    )
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
     where = NewMusic(start=int(line), stop=int(seam))
     return Completion(model, piece, goal, request, {"written_bars": [first, last]}, where)
@@ -365,6 +369,6 @@ def accompaniment(
 ) -> Completion:
     """Return the generation that writes some parts to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
-    goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
+    goal = model.language.accompanying(piece.encoded.ids, write, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks)
     return Completion(model, piece, goal, request, {"written_parts": list(write)}, where)

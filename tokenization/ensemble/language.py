@@ -21,8 +21,7 @@ from tokenization.analysis.parts import (
     remarks_on_others,
 )
 from tokenization.ensemble.beginning import beginning, beginnings, key_of, with_style_and_key
-from tokenization.ensemble.goals import accompanying, continuing, infilling
-from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.goals import accompanying, continuing, infilling, unscripted
 from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
 from tokenization.ensemble.sequences import decoded, plain
 from tokenization.ensemble.spelling import (
@@ -211,14 +210,16 @@ class Ensemble(Language):
         """Return the piece on the grid that a valid plain sequence encodes."""
         return Reading(closed(ids)).sheet()
 
-    def described(self, ids: np.ndarray) -> np.ndarray:
+    def described(
+        self, ids: np.ndarray, key_signature: tuple[int, bool] | None = None
+    ) -> np.ndarray:
         """Return the beginning of a piece with its key and the plan of all complete bars."""
         sheet = self.sheet(ids)
         if not len(sheet.bar):
             return ids
         bars = len(self.bars(ids)) - (ids[-1] == BAR)
         plan = {name: levels[:bars] for name, levels in plan_of(sheet).items()}
-        return with_style_and_key(with_plan(ids, plan), key=key_of(sheet))
+        return with_style_and_key(with_plan(ids, plan), key=key_of(sheet, key_signature))
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track, as `accompanying` takes it."""
@@ -279,14 +280,25 @@ class Ensemble(Language):
         return bars_back(asked, bars)
 
     def infilling(
-        self, ids: np.ndarray, start: int, stop: int, *, plan: Plan | None = None
+        self,
+        ids: np.ndarray,
+        start: int,
+        stop: int,
+        *,
+        plan: Plan | None = None,
+        free: bool = False,
     ) -> Goal:
-        return infilling(ids, start, stop, plan)
+        return infilling(ids, start, stop, plan, free=free)
 
     def accompanying(
-        self, ids: np.ndarray, write: Collection[str], *, plan: Plan | None = None
+        self,
+        ids: np.ndarray,
+        write: Collection[str],
+        *,
+        plan: Plan | None = None,
+        free: bool = False,
     ) -> Goal:
-        return accompanying(ids, write, plan)
+        return accompanying(ids, write, plan, free=free)
 
     def grammar(
         self,
@@ -297,7 +309,10 @@ class Ensemble(Language):
         ends: bool = False,
         chords: Sequence[Sequence[str]] | None = None,
         plan: Plan | None = None,
+        free: bool = True,
+        chooses_metre: bool = False,
     ) -> Grammar:
+        keeps = {"free": free, "chooses_metre": chooses_metre}
         if not ends and chords is None and plan is None:
-            return EnsembleGrammar(given_bars=prompt_bars)
-        return continuing(np.asarray(prompt), bars, ends, chords, plan)
+            return unscripted(np.asarray(prompt), prompt_bars, **keeps)
+        return continuing(np.asarray(prompt), bars, ends, chords, plan, **keeps)

@@ -2,8 +2,9 @@
 
 Each visitor opens an example as the page does, continues it, waits for the end, requests the sound file, and starts
 over. With --own, each time is a file of one's own: an example transposed, with a prompt of another length, so that the
-server has hardly ever read it before. Prints waiting times, errors, and the memory of all server processes: means over five parts of the time, and the
-growth in the second half. --bars 1 makes many short requests, which shows growth per request soonest.
+server has hardly ever read it before. Prints waiting times, errors, and the memory of all server processes: means over
+five parts of the time, and the growth in the second half. --bars 1 makes many short requests, which shows growth per
+request soonest.
 
 With --hostile, the visitors are alone for a quarter of the time, and then together with hostile ones (hostile.py). The
 answers to these are printed too. The exit code is 1 if a visitor met an error, if the median time to the first note
@@ -106,9 +107,7 @@ def transposed(name: str, semitones: int) -> bytes:
     return file.getvalue()
 
 
-async def visit(
-    address: str, given: Any, seconds: float, times: Times, errors: list[str]
-) -> None:
+async def visit(address: str, given: Any, seconds: float, times: Times, errors: list[str]) -> None:
     """Run users for some seconds."""
     late = time.monotonic() + seconds
 
