@@ -13,15 +13,16 @@ import numpy as np
 
 from app import output
 from tests.tools.options import options
-from tokenization.analysis.chords import CHORD_INDEX, NONE, QUALITIES, named, recognise
+from tokenization.analysis.chords import CHORD_INDEX, NONE, QUALITIES, named
+from tokenization.analysis.hearing import recognise
 from tokenization.analysis.metres import bar_count
 from tokenization.formats import ENDINGS, read_file
 from tokenization.intervals import mean_interval
 from tokenization.score import Marker, Score, sustained
 from training.data.sources.pop909 import CHORDS_FILE, read_song
-from training.data.sources.source import split_of
+from training.data.sources.works import split_works
 
-VALIDATION = 0.05  # as `musicgen data pop909`; as much for test
+HELD_OUT = 0.05  # for validation and for test, as by `musicgen data`
 SAMPLES_PER_BEAT = 2
 SEVENTHS = np.array([quality.endswith("7") for quality in QUALITIES])
 # The third of each quality: none (suspended), minor or major.
@@ -74,9 +75,10 @@ def measured(score: Score) -> dict[str, float | None]:
 def scores(folder: Path, split: str) -> Iterator[tuple[str, Score]]:
     """Return the name and score of each piece of a folder that has chords."""
     songs = sorted(file.parent for file in folder.rglob(CHORDS_FILE))
-    fractions = {"validation": VALIDATION, "test": VALIDATION}
-    for song in songs:
-        if split_of(song.name, fractions) == split:
+    names = [song.name for song in songs]
+    splits = split_works(names, [()] * len(names), HELD_OUT, by_name=True)
+    for song, own in zip(songs, splits, strict=True):
+        if own == split:
             yield song.name, read_song(song)
     if songs:
         return
