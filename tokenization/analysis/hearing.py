@@ -25,6 +25,9 @@ LENGTH_POWER, VELOCITY_POWER = 0.83, 0.11
 ON_BEAT_BONUS = 0.86  # for a note that starts on the beat, within:
 EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
 LOUDNESS = 80  # velocity of all notes of music without dynamics
+PASSING = 0.5  # factor for a note that is reached and left by step
+STEPS = (-2, -1, 1, 2)  # semitones
+TICKS = 12  # of a beat, to which onsets are rounded when steps are sought
 # The bass of a beat is its lowest note, and its first bass the lowest that sounds near its start. Both count less the
 # higher they are: at 76 and above, as in a melody alone, hardly.
 SHORTEST_BASS_BEATS = 0.14
@@ -118,6 +121,7 @@ def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
     weight = overlap**LENGTH_POWER * notes.velocity[note] ** VELOCITY_POWER
     weight *= np.exp(-DECAY_PER_BEAT * np.maximum(-late, 0))
     weight[(late > -EARLIEST_BEATS) & (late <= LATEST_BEATS)] *= 1 + ON_BEAT_BONUS
+    weight[_passing(notes, onset)[note]] *= PASSING
     sounding = np.unique(beat)
     silent = sounding[:-1][np.diff(sounding) > 1] + 1
     beats = np.union1d(np.append(sounding, 0), silent)
@@ -144,6 +148,30 @@ def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
         sounding=np.where(is_silent, 0.0, 1.0),
         silence=np.where(is_silent, silence, 0),
     )
+
+
+def _passing(notes: Notes, onset: np.ndarray) -> np.ndarray:
+    """Return whether each note is reached and left by step within a beat, and is not struck with a note a step away."""
+    beat = np.floor(onset)
+    beats = np.unique(beat)
+    # Beats without onsets count as two at most, so that the keys below stay small.
+    number = np.append(0, np.cumsum(np.minimum(np.diff(beats), 3)))[np.searchsorted(beats, beat)]
+    tick = np.rint((number + onset - beat) * TICKS).astype(np.int64) + TICKS + 1
+    ticks = int(tick.max()) + TICKS + 2
+    key = (notes.track * NO_NOTE * 2 + notes.pitch + max(STEPS)) * ticks + tick
+    struck = np.sort(key)
+
+    def is_step_away(first: int, last: int) -> np.ndarray:
+        """Return whether a note a step from each note, on its track, starts between two ticks after it."""
+        found = np.zeros(len(key), dtype=bool)
+        for step in STEPS:
+            near = key + step * ticks
+            found |= np.searchsorted(struck, near + last, "right") > np.searchsorted(
+                struck, near + first, "left"
+            )
+        return found
+
+    return is_step_away(-TICKS - 1, -1) & is_step_away(1, TICKS + 1) & ~is_step_away(0, 0)
 
 
 def _best_path(heard: Heard, place: np.ndarray) -> np.ndarray:
