@@ -1,10 +1,10 @@
 """Hears the chords of a score by harmonic rhythm.
 
-A piece is cut into spans of up to two bars of 4/4, each with one chord, so that the best total is reached (a
-semi-Markov model). What counts in a span is which pitch classes are present at all, which are present in both of its
-halves, how often each is the bass, and which bass the span starts with: so a chord of a bar can have its seventh in one
-beat and its root in another, while passing notes, suspensions and the approaching notes of a walking bass are outweighed
-or would need a span of their own. A span has a cost, which is lowest at a bar line.
+A piece is cut into spans of up to two bars of 4/4, each with one chord, so that the total score is the highest (a
+semi-Markov model). What counts in a span is which pitch classes are present at all, which last over both of its halves,
+their share of each beat, how often each is the bass, and which bass the span starts with. So a chord of a bar can have
+its seventh in one beat and its root in another, while passing notes, suspensions and the approaching notes of a walking
+bass are outweighed, or would need a span of their own. Starting a span has a cost, which is lowest at a bar line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LENGTH_POWER, VELOCITY_POWER = 0.83, 0.11
 ON_BEAT_BONUS = 0.86  # for a note that starts on the beat, within:
 EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
 LOUDNESS = 80  # velocity of all notes of music without dynamics
-PASSING = 0.5  # factor for a note that is reached and left by step
+PASSING = 0.7  # factor for a note that is reached and left by step
 STEPS = (-2, -1, 1, 2)  # semitones
 TICKS = 12  # of a beat, to which onsets are rounded when steps are sought
 # The bass of a beat is its lowest note, and its first bass the lowest that sounds near its start. Both count less the
@@ -218,9 +218,7 @@ def _scores(heard: Heard, beats: int) -> np.ndarray:
     starts = np.arange(beats)[:, None]
     lengths = np.arange(1, LONGEST_SPAN + 1)
     first, second = lengths // 2, lengths - lengths // 2
-    in_both = np.minimum(
-        half[starts, np.maximum(first, 1) - 1], half[starts + first, second - 1]
-    )
+    in_both = np.minimum(half[starts, np.maximum(first, 1) - 1], half[starts + first, second - 1])
     in_both = np.where(sounding > 1, in_both, whole)
     features = np.concatenate(
         [
@@ -228,6 +226,7 @@ def _scores(heard: Heard, beats: int) -> np.ndarray:
             in_both * sounding,
             sums(heard.bass)[:beats],
             np.broadcast_to(heard.first_bass[:beats, None], whole.shape),
+            sums(_share(heard.tones, FAINT))[:beats],
         ],
         axis=2,
     )
@@ -237,7 +236,9 @@ def _scores(heard: Heard, beats: int) -> np.ndarray:
         weights.NONE_PER_BEAT * sounding[:, :, 0]
         + weights.NONE_PER_SILENT_BEAT * sums(heard.silence)[:beats]
     )
-    return scores.round(9)  # the last bits of powers and products depend on the processor, and would decide ties
+    return scores.round(
+        9
+    )  # the last bits of powers and products depend on the processor, and would decide ties
 
 
 def _share(weight: np.ndarray, more: np.ndarray | float) -> np.ndarray:
@@ -259,7 +260,13 @@ def _by_quality(table: dict[str, int]) -> np.ndarray:
 BY_FEATURE = np.concatenate(
     [
         _by_root(table)
-        for table in (weights.PRESENT, weights.IN_BOTH_HALVES, weights.BASS, weights.FIRST_BASS)
+        for table in (
+            weights.PRESENT,
+            weights.IN_BOTH_HALVES,
+            weights.BASS,
+            weights.FIRST_BASS,
+            weights.SHARE,
+        )
     ]
 )
 PER_BEAT, PER_SPAN = _by_quality(weights.PER_BEAT), _by_quality(weights.PER_SPAN)
