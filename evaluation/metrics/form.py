@@ -27,7 +27,8 @@ import numpy as np
 
 from evaluation.metrics.estimates import mean
 from evaluation.metrics.window import chord_changes, commonest, tops
-from tokenization.analysis.chords import NO_CHORD, ROOTS, recognise, tonic
+from tokenization.analysis.chords import NO_CHORD, ROOTS, tonic
+from tokenization.analysis.hearing import recognise
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
 

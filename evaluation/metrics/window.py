@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from tokenization.analysis.chords import recognise
+from tokenization.analysis.hearing import recognise
 from tokenization.analysis.metres import bar_lines
 from tokenization.score import Notes, Score
 

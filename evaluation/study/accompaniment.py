@@ -20,12 +20,8 @@ from evaluation.metrics.style import METRICS, profiles, similarities
 from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
 from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
-from tokenization.analysis.chords import (
-    PITCH_CLASSES,
-    TONES,
-    chord_changes_in_four_four,
-    recognise,
-)
+from tokenization.analysis.chords import PITCH_CLASSES, TONES
+from tokenization.analysis.hearing import chord_changes_in_four_four, recognise
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import role
 from tokenization.prepared import Prepared

@@ -1,11 +1,4 @@
-"""Chord names, the chords of a score from its markers or its notes, and the key.
-
-Recognition matches chord templates with each beat and finds the best path (Viterbi algorithm). In a beat, notes are
-weighted by duration, loudness and age. A chord scores by the weights of its tones, by the bass note, and by how common
-its quality is. Each change of chord has a cost, which is lowest at a bar line. The constants were fitted on every fifth
-song of POP909 by random search. (`python -m tests.tools.measure.chords` of commit 25a5038c prints the agreement with
-the annotations of the other songs.)
-"""
+"""Chord names, the chords among a score's markers, progressions as typed, and the key."""
 
 from __future__ import annotations
 
@@ -16,8 +9,7 @@ from math import inf
 
 import numpy as np
 
-from tokenization.analysis.metres import Pulse, pulse_of
-from tokenization.score import Marker, Notes, Score, steps_of
+from tokenization.score import Marker, Score, steps_of
 
 # Chords are named `ROOT_QUALITY`, such as `C_M7` or `F#_sus4`; `N_N` is no chord. Richer chords are reduced to one of
 # 11 qualities: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations and the bass are dropped.
@@ -129,40 +121,6 @@ def _tones() -> np.ndarray:
 
 TONES = _tones()  # the pitch classes of each chord: (133, 12)
 
-# Weights of the root, third (or suspension), fifth and seventh, among the tones of a beat and in the bass.
-TONE_WEIGHTS = (0.97, 0.95, 1.10, 0.66)
-OTHER_WEIGHT = -0.50
-BASS_WEIGHTS = (0.27, 0.03, 0.06, 0.11)
-QUALITY_BONUS = {
-    "M": 0.15,
-    "m": 0.1,
-    "o": 0.02,
-    "+": -0.13,
-    "7": -0.04,
-    "M7": -0.06,  # set by hand, from -0.09, so that an unaccompanied major seventh chord is recognised
-    "m7": -0.07,
-    "o7": -0.12,
-    "/o7": -0.14,
-    "sus2": -0.02,
-    "sus4": -0.06,
-}
-NONE_SCORE = 0.05
-FAINT = (
-    0.07  # added to the total weight of a beat, so that a nearly silent beat has little influence
-)
-CHANGE_COST = (0.15, 0.42, 0.28, 0.42)  # by beat of the bar
-
-LONGEST_BEATS = 3.5  # a note has no influence after this time
-DECAY_PER_BEAT = 0.27
-LENGTH_POWER, VELOCITY_POWER = 0.83, 0.11
-ON_BEAT_BONUS = 0.86  # for a note that starts on the beat, within:
-EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
-SHORTEST_BASS_BEATS = 0.14
-LOUDNESS = 80  # velocity of all notes of music without dynamics
-SILENCE_SCORE = 0.5  # per beat; one or two silent beats are bridged, longer rests are N_N
-LONGEST_SILENCE_BEATS = 8
-BLOCK_BEATS = 4096  # limits the memory for a long piece
-
 
 def named(score: Score) -> tuple[Marker, ...]:
     """Return the markers that are chord names, as chords of the vocabulary.
@@ -210,139 +168,6 @@ def marker_in(onset_ticks: int, text: str) -> Marker:
 def text_of(marker: Marker) -> str:
     """Return the text for a marker in a file."""
     return f"{marker.text}?" if marker.is_guess else marker.text
-
-
-def recognise(score: Score) -> tuple[Marker, ...]:
-    """Recognise the chords of a score on the beat grid, with a marker at each change.
-
-    Short rests are bridged; a bar of silence is `N_N`.
-    """
-    notes = score.pitched
-    if not len(notes):
-        return (Marker(0, NO_CHORD, is_guess=True),)
-    pulse = pulse_of(score)
-    beats, chords = chord_changes(notes, pulse)
-    ticks = pulse.to_ticks(beats)
-    return tuple(
-        Marker(int(tick), CHORDS[chord], is_guess=True)
-        for tick, chord in zip(ticks, chords, strict=True)
-    )
-
-
-def with_chords(score: Score) -> Score:
-    """Replace the markers of a score on the beat grid by its own chords, or by recognised ones if it has none."""
-    if chords := named(score):
-        return score.replace(markers=chords)
-    return score.replace(markers=recognise(score)).remark(
-        "The file has no chord symbols; chords were recognised from the notes."
-    )
-
-
-def chord_changes_in_four_four(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tick and the index of each new chord of notes in 4/4, all with the same velocity."""
-    pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
-    beats, chords = chord_changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)
-    return beats * ticks_per_beat, chords
-
-
-def chord_changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
-    """Return the beat and the index of each new chord of some pitched notes: (C,) each."""
-    beats, tones, bass = _profiles(notes, *pulse.spans(notes))
-    path = _best_path(beats, tones, bass, np.array(CHANGE_COST)[pulse.place(beats)])
-    new = np.append(True, np.diff(path) != 0)
-    return beats[new], path[new]
-
-
-def _profiles(
-    notes: Notes, onset: np.ndarray, length: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the beats (K,), the weight of each pitch class in them (K, 12), and their lowest pitch (K,).
-
-    Onsets and lengths are in beats. Only the first of consecutive silent beats is kept; its lowest pitch is −1.
-    """
-    end = onset + np.minimum(length, LONGEST_BEATS)
-    first = np.floor(onset).astype(np.int64)
-    spans = np.maximum(np.ceil(end).astype(np.int64) - first, 1)
-    # One row per note and beat in which it sounds.
-    note = np.repeat(np.arange(len(notes)), spans)
-    beat = first[note] + np.arange(len(note)) - np.repeat(np.cumsum(spans) - spans, spans)
-    overlap = np.minimum(end[note], beat + 1) - np.maximum(onset[note], beat)
-    late = onset[note] - beat
-    weight = overlap**LENGTH_POWER * notes.velocity[note] ** VELOCITY_POWER
-    weight *= np.exp(-DECAY_PER_BEAT * np.maximum(-late, 0))
-    weight[(late > -EARLIEST_BEATS) & (late <= LATEST_BEATS)] *= 1 + ON_BEAT_BONUS
-    sounding = np.unique(beat)
-    silent = sounding[:-1][np.diff(sounding) > 1] + 1
-    beats = np.union1d(np.append(sounding, 0), silent)
-    row = np.searchsorted(beats, beat)
-    pitch = notes.pitch[note]
-    cells = row * PITCH_CLASSES + pitch % PITCH_CLASSES
-    tones = np.bincount(cells, weight, len(beats) * PITCH_CLASSES).reshape(-1, PITCH_CLASSES)
-    bass = np.full(len(beats), 128)
-    steady = overlap > SHORTEST_BASS_BEATS
-    np.minimum.at(bass, row[steady], pitch[steady])
-    return beats, tones, np.where(bass < 128, bass, -1)
-
-
-def _best_path(
-    beats: np.ndarray, tones: np.ndarray, bass: np.ndarray, costs: np.ndarray
-) -> np.ndarray:
-    """Return the index of the chord in each row of the best path (Viterbi algorithm)."""
-    rows = len(beats)
-    best_before = np.zeros(rows, dtype=np.int64)
-    changed = np.zeros((rows, len(CHORDS)), dtype=bool)
-    silent_beats = np.minimum(np.diff(beats, append=beats[-1] + 1), LONGEST_SILENCE_BEATS)
-    total = np.zeros(len(CHORDS))
-    for start in range(0, rows, BLOCK_BEATS):
-        block = slice(start, start + BLOCK_BEATS)
-        scores = _scores(tones[block], bass[block], silent_beats[block])
-        for row, (score, cost) in enumerate(zip(scores, costs[block].tolist(), strict=True), start):
-            best = total.argmax()
-            after_change = total[best] - cost
-            best_before[row] = best
-            np.less(total, after_change, out=changed[row])
-            np.maximum(total, after_change, out=total)
-            total += score
-    path = np.empty(rows, dtype=np.int64)
-    chord = int(total.argmax())
-    for row in range(rows - 1, -1, -1):
-        path[row] = chord
-        if changed[row, chord]:
-            chord = int(best_before[row])
-    return path
-
-
-def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np.ndarray:
-    """Return the score of each chord in each row: (K, 133)."""
-    total = tones.sum(axis=1, keepdims=True)
-    scores = np.zeros((len(tones), len(CHORDS)))
-    scores[:, :NONE] = tones / (total + FAINT) @ BY_TONES + BONUS
-    scores[:, :NONE] += np.where(bass[:, None] >= 0, BY_BASS[bass % PITCH_CLASSES], 0)
-    scores[:, NONE] = NONE_SCORE
-    silent = total[:, 0] == 0
-    scores[silent] = 0
-    scores[silent, NONE] = SILENCE_SCORE * silent_beats[silent]
-    return scores.round(
-        9
-    )  # the last bits of powers and products depend on the processor, and would decide ties
-
-
-def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the weights of the chords by tone and by bass, (12, 132) each, and their bonus, (132,)."""
-    by_tones = np.full((PITCH_CLASSES, len(QUALITIES)), OTHER_WEIGHT)
-    by_bass = np.zeros((PITCH_CLASSES, len(QUALITIES)))
-    for column, tones in enumerate(QUALITIES.values()):
-        by_tones[list(tones), column] = TONE_WEIGHTS[: len(tones)]
-        by_bass[list(tones), column] = BASS_WEIGHTS[: len(tones)]
-    roots = range(len(ROOTS))  # columns are rolled down by the root
-    return (
-        np.concatenate([np.roll(by_tones, root, axis=0) for root in roots], axis=1),
-        np.concatenate([np.roll(by_bass, root, axis=0) for root in roots], axis=1),
-        np.tile([QUALITY_BONUS[quality] for quality in QUALITIES], len(ROOTS)),
-    )
-
-
-BY_TONES, BY_BASS, BONUS = _templates()
 
 
 # The key is the one whose profile correlates best with the total duration of each pitch class (Krumhansl and Kessler
@@ -396,7 +221,9 @@ def key(
         if classes[scale].sum() >= WITHIN_SCALE * classes.sum():
             stated = [minor] if says_minor else [major, minor]
             scores[~np.isin(np.arange(24), stated)] = -np.inf
-    return int(scores.round(9).argmax())  # as in `_scores`
+    return int(
+        scores.round(9).argmax()
+    )  # the last bits depend on the processor, and would decide ties
 
 
 # A chord progression given by the user, with bar lines: `C | G7 | Am F | C`. A double bar line, `||`, counts as one. An

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tokenization.analysis.beats import on_own_bars, with_tempo, without_rest_in_front
-from tokenization.analysis.chords import CHORDS, named, with_chords
+from tokenization.analysis.chords import CHORDS, named
+from tokenization.analysis.hearing import with_chords
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.parts import (
     chosen_tracks,

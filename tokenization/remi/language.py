@@ -22,7 +22,8 @@ from tokenization.analysis.beats import (
     with_tempo,
     without_rest_in_front,
 )
-from tokenization.analysis.chords import CHORDS, QUALITIES, ROOTS, in_steps, with_chords
+from tokenization.analysis.chords import CHORDS, QUALITIES, ROOTS, in_steps
+from tokenization.analysis.hearing import with_chords
 from tokenization.analysis.parts import (
     chosen_tracks,
     label,
