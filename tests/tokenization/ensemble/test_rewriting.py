@@ -1,7 +1,6 @@
 """Parts are written in some bars of a piece; all other notes stay, also in the file."""
 
 import io
-from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -15,8 +14,10 @@ from musicgen.continuation import infilling
 from musicgen.generation.request import Request
 from musicgen.pieces import read_piece
 from tests.evaluation.toys import toy_playable
+from tests.tokenization.midi.all_events import all_events
 from tokenization.ensemble.naming import parts_named
 from tokenization.language import language
+from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
@@ -45,7 +46,7 @@ def bands(draw: st.DrawFn) -> bytes:
     random, rows = np.random.default_rng(seed), []
     for number in range(len(tracks)):
         for beat in range(16):
-            if random.random() < 0.8:
+            if not beat % 4 or random.random() < 0.8:
                 at = max(0, beat * BEAT + int(random.integers(-15, 16)))
                 pitch = int(random.choice([36, 38, 42, 60, 64, 67]))
                 rows.append((at, int(random.choice([100, 470, 1000, 2500])), pitch, 80, number))
@@ -58,26 +59,6 @@ def bands(draw: st.DrawFn) -> bytes:
         meters=Meters([0], [4], [4]),
     )  # fmt: skip
     return write_midi(score)
-
-
-def events(data: bytes) -> Counter:
-    """Return the events of a file: (track name, tick, message); notes with their ends, and no end of track."""
-    found: Counter = Counter()
-    for number, track in enumerate(mido.MidiFile(file=io.BytesIO(data)).tracks):
-        tick, name, on = 0, f"{number} {track.name}", {}
-        for message in track:
-            tick += message.time
-            plain = message.dict() | {"time": 0}
-            if message.type in ("note_on", "note_off"):
-                key = message.note
-                if message.type == "note_on" and message.velocity:
-                    on.setdefault(key, []).append((tick, message.velocity))
-                elif on.get(key):
-                    begun, velocity = on[key].pop(0)
-                    found[name, begun, ("note", tick, key, velocity)] += 1
-            elif message.type not in ("end_of_track", "text"):
-                found[name, tick, tuple(sorted((k, str(v)) for k, v in plain.items()))] += 1
-    return found
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -96,23 +77,25 @@ def test_all_events_outside_bars_and_parts_stay(data: bytes, draw: st.DataObject
     assert take.provenance["written_parts"] == parts
     # Half a step of the grid before a bar line belongs to the bar.
     low, high = ((bar * BAR) - BEAT / 48 for bar in (first - 1, last))
-    before, after = events(data), events(take.midi)
+    before, after = all_events(data), all_events(take.midi)
     chosen = {track.name for n, track in enumerate(piece.score.tracks) if n in names}
     allowed = {*chosen, *(["Violin"] if "+violin" in parts else [])}
-    gone, new = before - after, after - before
-    inside = [key for key in gone if low <= key[1] < high and key[2][0] == "note"]
-    assert {*inside} == {*gone}
-    assert {name.split(" ", 1)[1] for name, *_ in gone} <= chosen
-    for (name, tick, what), _ in new.items():
-        if what[0] == "note":
-            assert low <= tick < high
-            assert name.split(" ", 1)[1] in allowed
-            assert what[1] <= last * BAR or last == piece.bars or "Kit" in name
+    for event in before - after:
+        assert event.kind == "note"
+        assert event.track in chosen
+        assert low <= event.tick < high
+    for event in after - before:
+        if event.kind == "note":
+            assert low <= event.tick < high
+            assert event.track in allowed
+            is_cut = event.what[2] <= last * BAR or last == piece.bars
+            assert is_cut or event.track == "Kit"
+        elif event.kind == "marker":
+            assert "chords" in parts
+            assert low <= event.tick < high
         else:
-            kind = dict(what)["type"]
-            assert kind in ("track_name", "program_change") or (
-                kind == "marker" and "chords" in parts and low <= tick < high
-            )
+            assert event.track == "Violin"
+            assert event.kind in ("track_name", "program_change")
 
 
 def test_parts_are_found_by_number_name_program_and_role():
@@ -158,7 +141,7 @@ def test_new_tracks_have_their_own_program_and_the_file_keeps_the_others():
     assert names[2:] == [("Banjo", 105, False), ("Drums", 0, True)]
     tracks = mido.MidiFile(file=io.BytesIO(take.midi)).tracks
     assert [track.name for track in tracks][-2:] == ["Banjo", "Drums"]
-    assert not events(song()) - events(take.midi)
+    assert not all_events(song()) - all_events(take.midi)
     bars = take.continuation.notes.onset_ticks // (4 * take.score.ticks_per_beat)
     assert {*bars.tolist()} == {1, 2}
 
@@ -167,9 +150,7 @@ def test_written_chords_replace_those_of_the_file():
     data = song(*(Marker(bar * BAR, text) for bar, text in enumerate(("C_M", "F_M", "G_7", "C_M"))))
     piece = read_piece(LANGUAGE, data, name="song.mid")
     [take] = infilling(player(), piece, (2, 2), Request(seed=1), ["chords"]).finish().takes()
-    marks = [
-        (at, dict(what)["text"]) for _, at, what in events(take.midi) if ("type", "marker") in what
-    ]
+    marks = [(mark.onset_ticks, mark.text) for mark in read_midi(take.midi).markers]
     kept = {(0, "C_M"), (2 * BAR, "G_7"), (3 * BAR, "C_M")}
     assert kept <= {*marks}
     assert all(BAR <= at < 2 * BAR for at, _ in {*marks} - kept)
