@@ -44,12 +44,24 @@ function dragOf(roll, event) {
   roll.canvas.focus({ preventScroll: true });
   if (place.part === "end") return { move: (to) => moveEnd(roll, to) };
   if (hand?.on && place.part === "notes") return hand.down(event, place);
-  const pick = (up) => up.type === "pointerup" && roll.pick(place.lane.index);
-  if (place.part === "track" && event.pointerType !== "touch") return { move() {}, end: pick };
+  if (place.part === "track" && event.pointerType !== "touch") return picking(roll, place.lane);
   const bends = place.part === "plan" && bending(roll, event);
   if (bends) return bends;
   const scrolls = event.pointerType === "touch" && place.part !== "ruler";
   return scrolls ? null : choosing(roll, event);
+}
+
+// Select a track at its head, and those over which the pointer is dragged.
+function picking(roll, lane) {
+  const over = new Set();
+  function reach({ index }) {
+    if (!over.has(index)) roll.pick(index);
+    over.add(index);
+  }
+  return {
+    move: (event) => reach(roll.placeAt(event).lane ?? lane),
+    end: (event) => event.type === "pointerup" && reach(lane),
+  };
 }
 
 // Move the end of the prompt; a slider of the settings does the same by keys.
