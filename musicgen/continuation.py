@@ -225,6 +225,8 @@ class Continuation(MusicGeneration):
             ends=request.ends,
             chords=request.chords,
             plan=plan,
+            free=request.free,
+            chooses_metre=not prompt.bars and "metre" not in prompt.idea,
             **({"bars": request.bars} if by_bars else {}),
         )
         if not request.planned:
@@ -358,7 +360,9 @@ def infilling(
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
     write = None if parts is None else _parts(model, piece, parts)
     plan = _plan(model, request, piece.bars, first - 1, last)
-    goal = model.language.infilling(piece.encoded.ids, first - 1, last, write=write, plan=plan)
+    goal = model.language.infilling(
+        piece.encoded.ids, first - 1, last, write=write, plan=plan, free=request.free
+    )
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
     where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
     written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
@@ -393,6 +397,6 @@ def accompaniment(
     """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     wanted = _parts(model, piece, write)
-    goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan)
+    goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where)

@@ -73,7 +73,7 @@ class Piece(WithMidi):
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
         return Prompt(
             name=self.name,
-            ids=self.language.described(ids),
+            ids=self.language.described(ids, self.score.key_signature),
             bars=bars,
             setting=self.encoded.setting,
             score=in_file(decoded, self.score),
@@ -122,7 +122,9 @@ def in_file(score: Score, arranged: Score) -> Score:
     ]
     known = first_known_tick(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
     return with_guesses_before(score, known).replace(
-        tracks=(*tracks, *score.tracks[len(tracks) :]), file_times=arranged.file_times
+        tracks=(*tracks, *score.tracks[len(tracks) :]),
+        file_times=arranged.file_times,
+        key_signature=arranged.key_signature,
     )
 
 

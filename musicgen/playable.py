@@ -84,6 +84,7 @@ class Playable(Player):
         chords: str | None = None,
         plan: dict[str, Any] | None = None,
         idea: dict[str, Any] | None = None,
+        free: bool = Request.free,
     ) -> list[Take]:
         """Continue a piece, or write one from nothing, and return the variations.
 
@@ -99,6 +100,7 @@ class Playable(Player):
           "players": 3, "form": "A A B A"}; a list has one value per bar.
         - `idea`: what a piece from nothing is to be, such as {"style": "song", "key": "G minor", "tempo": 90,
           "metre": "3/4", "parts": ["flute", "piano"]}.
+        - `free`: parts may leave their instrument's range, winds play chords, the metre change, and endings play on.
 
         Raises ValueError for what the model's language cannot express.
         """
@@ -115,6 +117,7 @@ class Playable(Player):
             ends=ends,
             chords=None if chords is None else read_chords(chords),
             plan=plan,
+            free=free,
         )
         if source is None:
             prompt = empty_prompt(self.language, idea, plan)
@@ -135,13 +138,14 @@ class Playable(Player):
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
+        free: bool = Request.free,
     ) -> list[Take]:
         """Rewrite the bars from the first to the last of `bars`, counted from 1, and return the variations.
 
         `parts` names those to rewrite there, as in `accompany`; None for all. A part that the piece lacks is added. All
         other notes are kept. The other arguments are those of `continue_`.
         """
-        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
+        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan, free=free)
         piece, named = self.read(source, tracks=tracks), None if parts is None else _names(parts)
         return infilling(self, piece, bars, request, named).finish().takes()
 
@@ -155,6 +159,7 @@ class Playable(Player):
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
+        free: bool = Request.free,
     ) -> list[Take]:
         """Write parts to the other parts of a piece, and return the variations.
 
@@ -163,7 +168,7 @@ class Playable(Player):
         is replaced; one that the piece lacks, or that is named with a plus as in "+violin", is added. The other
         arguments are those of `continue_`.
         """
-        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan)
+        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan, free=free)
         piece = self.read(source, tracks=tracks)
         return accompaniment(self, piece, _names(write), request).finish().takes()
 

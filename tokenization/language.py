@@ -248,8 +248,13 @@ class Language(ABC):
         starts = self.bars(ids)
         return ids if bars is None or bars >= len(starts) else ids[: starts[bars]]
 
-    def described(self, ids: np.ndarray) -> np.ndarray:
-        """Return the beginning of a piece with the key and plan added, if the language has them."""
+    def described(
+        self, ids: np.ndarray, key_signature: tuple[int, bool] | None = None
+    ) -> np.ndarray:
+        """Return the beginning of a piece with the key and plan added, if the language has them.
+
+        The key is that of the signature of its file, if there is one that its notes fit.
+        """
         return ids
 
     def lacks(self, what: str) -> ValueError:
@@ -294,6 +299,7 @@ class Language(ABC):
         *,
         write: Collection[Wanted] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
+        free: bool = False,
     ) -> Goal:
         """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay.
 
@@ -307,6 +313,7 @@ class Language(ABC):
         write: Collection[Wanted],
         *,
         plan: Mapping[str, np.ndarray] | None = None,
+        free: bool = False,
     ) -> Goal:
         """Return the goal to write parts that go with the others of a piece, which stay unchanged.
 
@@ -324,12 +331,16 @@ class Language(ABC):
         ends: bool = False,
         chords: Sequence[Sequence[str]] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
+        free: bool = True,
+        chooses_metre: bool = False,
     ) -> Grammar:
         """Return the grammar for continuing a prompt, before its first token.
 
         It may allow sequences that sound the same as a valid one, which `close` corrects. `prompt_bars` is the length
         of the prompt. The new `bars` follow the `plan` and, repeated as often as needed, the `chords` of each bar. With
-        `ends`, the piece ends after them.
+        `ends`, the piece ends after them. Unless it is `free`, the music keeps its metre, the ranges of instruments,
+        and one voice where a part is one, if the language has rules for that; with `chooses_metre`, the first bar of a
+        new piece can still have any metre.
         """
 
     def bars(self, ids: np.ndarray) -> np.ndarray:

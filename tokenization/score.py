@@ -204,6 +204,8 @@ class Score:
     beats_known: bool = False  # the beats are those of the notation, whatever the notes suggest
     remarks: tuple[str, ...] = ()
     file_times: FileTimes = field(default_factory=FileTimes.empty, compare=False)  # can be empty
+    # The first key signature of the file: sharps, or flats if negative, and whether it says minor.
+    key_signature: tuple[int, bool] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.ticks_per_beat < 1:

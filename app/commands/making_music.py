@@ -188,6 +188,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
         default=Request.seed,
         help="random seed; the same seed gives the same music",
     )
+    parser.add_argument(
+        "--free", action="store_true",
+        help="let the metre change, parts leave their instrument's range, winds play chords, and endings play on",
+    )  # fmt: skip
     add_device(parser)
     parser.add_argument(
         "--score", action="store_true", help="also write MusicXML, for notation programs"

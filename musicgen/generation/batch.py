@@ -82,7 +82,8 @@ class Batch:
             self._recaller = Recaller(config.recall, config.vocabulary_size, network.kernel)
 
     def begin(self, wanted: Order) -> Prefix:
-        """Return the sequence before the first token of a request's prompt."""
+        """Return the sequence before the first token of a request's prompt, which must not be too long."""
+        self.network.config.position.check(len(wanted.ids))
         recall = None
         if self._recaller is not None:
             recall = self._recaller.begin(

@@ -1,7 +1,7 @@
 """The engine: many requests to one model at once, with all their rows in one batch.
 
-A step of eight rows costs little more than a step of one. Requests join and leave between steps, and prompts are read
-in pieces between steps.
+A step appends a token to each of its rows. Requests join and leave between steps, and prompts are read in pieces
+between steps.
 
 The same request always gives the same music, and variation i is the same whatever the number of variations and whatever
 else the model is asked meanwhile: to the last bit, since each row is computed by itself (batch.py). If the kernel

@@ -32,6 +32,8 @@ class Request:
     chords: list[list[str]] | None = None  # of each bar, repeated cyclically
     # Attributes of the new bars, by name, if the language has plans (tokenization/ensemble/plan.py).
     plan: dict[str, Any] | None = None
+    # Whether metre, ranges, parts of one voice and endings are left to the model (tokenization/ensemble/promises.py).
+    free: bool = False
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Rules of music on the logits: what is added to those of the next token, besides the masks of the grammar.
 
 Each rule takes the recall of a sequence and yields tokens with the nats that it adds. `RULES` lists them; they are
-applied in one place (`added`).
+applied in one place (`add_to`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def run(folder: Path, hidden: list[str], *words: object) -> subprocess.Completed
     [
         ("train pop-piano-sine-spe", "`musicgen train` needs torch"),
         ("compare pop-piano-sine-spe pop-piano-ape", "`musicgen compare` needs pandas"),
-        ("evaluate form runs/mine --data mine", "`musicgen evaluate form` needs torch"),
+        ("evaluate form ensemble --data mine", "`musicgen evaluate form` needs torch"),
         ("bench", "`musicgen bench` needs torch"),
         ("benchmark addition", "`musicgen benchmark` needs torch"),
     ],

@@ -15,6 +15,8 @@ def options(
         parser.add_argument(name, type=Path, nargs="+" if name.endswith("s") else None)
     for name, default in defaults.items():
         kind: Any = {"nargs": "*"} if isinstance(default, list) else {"type": type(default)}
+        if default is False:
+            kind = {"action": "store_true"}
         said = f"default: {default}"
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, help=said, **kind)
     return parser.parse_args(words)

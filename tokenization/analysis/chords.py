@@ -358,12 +358,45 @@ def tonic(pitch: np.ndarray, weight: np.ndarray) -> int:
     return key(pitch, weight) % 12
 
 
-def key(pitch: np.ndarray, weight: np.ndarray) -> int:
-    """Return the most probable key: the pitch class of its tonic, plus 12 in minor."""
+WITHIN_SCALE = (
+    0.75  # of the notes that a key signature must fit; one left at its default often does not
+)
+
+
+# What a key gains if its tonic is the bass that begins every bar, the first one, and the last one. On validation songs
+# (68 of POP909, 70 Lieder) this raises the share of keys that are right from .93 and .73 to 1.00 and .77.
+BASS_SHARE, FIRST_BASS, LAST_BASS = 0.3, 0.1, 0.1
+
+
+def key(
+    pitch: np.ndarray,
+    weight: np.ndarray,
+    bass: np.ndarray | None = None,
+    signature: tuple[int, bool] | None = None,
+) -> int:
+    """Return the most probable key: the pitch class of its tonic, plus 12 in minor.
+
+    `bass` are the pitches that begin the bars, if known. A signature, of sharps and whether it says minor, is followed
+    if the notes fit its scale. As major is often written for minor too, the more probable of the two is taken unless it
+    says minor.
+    """
     classes = np.bincount(pitch % 12, weights=weight, minlength=12)
     profiles = _KEYS - _KEYS.mean(1, keepdims=True)
-    correlation = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
-    return int(correlation.round(9).argmax())  # as in `_scores`
+    apart = classes - classes.mean()
+    length = np.sqrt((profiles**2).sum(1) * (apart**2).sum())
+    scores = profiles @ apart / np.where(length > 0, length, 1)
+    if bass is not None and len(bass):
+        tonics = np.arange(24) % 12
+        scores += BASS_SHARE * np.bincount(bass % 12, minlength=12)[tonics] / len(bass)
+        scores += FIRST_BASS * (bass[0] % 12 == tonics) + LAST_BASS * (bass[-1] % 12 == tonics)
+    if signature is not None:
+        major, says_minor = 7 * signature[0] % 12, signature[1]
+        minor = 12 + (major + 9) % 12
+        scale = (major + np.array([0, 2, 4, 5, 7, 9, 11])) % 12
+        if classes[scale].sum() >= WITHIN_SCALE * classes.sum():
+            stated = [minor] if says_minor else [major, minor]
+            scores[~np.isin(np.arange(24), stated)] = -np.inf
+    return int(scores.round(9).argmax())  # as in `_scores`
 
 
 # A chord progression given by the user, with bar lines: `C | G7 | Am F | C`. A double bar line, `||`, counts as one. An

@@ -50,12 +50,21 @@ _PARTS_OF_STYLES = {
 }
 
 
-def key_of(sheet: Sheet) -> int | None:
-    """Return the most probable key (0–11 major, 12–23 minor), or None without pitched notes."""
+def key_of(
+    sheet: Sheet, signature: tuple[int, bool] | None = None, *, hears_bass: bool = True
+) -> int | None:
+    """Return the most probable key (0–11 major, 12–23 minor), or None without pitched notes.
+
+    It is one with the signature of the file, if the notes fit that.
+    """
     pitched = sheet.instrument < PITCHED
     if not pitched.any():
         return None
-    return estimated_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
+    value, bar = sheet.value[pitched], sheet.bar[pitched]
+    order = np.lexsort((value, sheet.onset[pitched]))
+    bass = value[order][np.unique(bar[order], return_index=True)[1]]
+    length = LENGTHS[sheet.length[pitched]]
+    return estimated_key(value, length, bass if hears_bass else None, signature)
 
 
 def with_style_and_key(

@@ -13,6 +13,7 @@ from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.grammar import TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, tokens_by_bar
+from tokenization.ensemble.promises import Promises, promises_of
 from tokenization.ensemble.script import TONIC, Script, Scripted
 from tokenization.ensemble.sequences import (
     bar_offsets,
@@ -37,6 +38,7 @@ from tokenization.ensemble.tokens import (
     AT,
     BAR,
     CHORD,
+    FAMILIES,
     HARMONY,
     HARMONY_ID,
     KEY,
@@ -65,10 +67,12 @@ Chords = Sequence[Sequence[str]]  # of each bar
 THINNER = 2  # density levels of the last bar below the median
 
 
-def infilling(ids: np.ndarray, start: int, stop: int, plan: Plan | None) -> Goal:
+def infilling(
+    ids: np.ndarray, start: int, stop: int, plan: Plan | None, *, free: bool = False
+) -> Goal:
     """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay.
 
-    New notes end with these bars, so that they do not sound over the next ones.
+    New notes end with these bars, so that they do not sound over the next ones. With `free`, parts keep no promises.
     """
     ids = plain(ids)
     offsets = bar_offsets(ids)
@@ -82,7 +86,8 @@ def infilling(ids: np.ndarray, start: int, stop: int, plan: Plan | None) -> Goal
     gap = [[SEAM_1 + stop - 1 - bar, *planned[bar], *changes[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], suffix, ids[head : offsets[start]], [BAR], gap[0]])
     script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
-    grammar = EnsembleGrammar(metres=False, given_bars=start)
+    promises = None if free else promises_of(reading.parts, reading.sheet())
+    grammar = EnsembleGrammar(metres=False, given_bars=start, promises=promises)
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(reading.bars.length)) * STEPS_PER_SUBBEAT
     begins, ends = lines[[start, stop]].tolist()
@@ -103,15 +108,12 @@ def infilling(ids: np.ndarray, start: int, stop: int, plan: Plan | None) -> Goal
 class _Shares:
     """The parts of a piece, divided into given ones, which come first, and those to write."""
 
-    ids: (
-        np.ndarray
-    )  # of the piece with its parts in this order; new ones are declared, but play nowhere
+    ids: np.ndarray  # of the piece with its parts in this order; new ones are declared, but rest
     kept: np.ndarray  # of the piece with the given parts alone
     written: np.ndarray  # (P,) whether each part is written
     sounds: np.ndarray  # (P,) whether it is not the chords
-    track: (
-        np.ndarray
-    )  # (P,) its track; every part except the chords has one, and new ones follow the others
+    track: np.ndarray  # (P,) its track, of every part but the chords; new ones follow the others
+    promises: Promises
     added: tuple[Track, ...]  # the new tracks
 
     @property
@@ -169,15 +171,19 @@ def _shared(ids: np.ndarray, write: Collection[Wanted]) -> _Shares:
         written=np.arange(len(order)) >= len(given),
         sounds=parts[order] != HARMONY,
         track=(np.cumsum(parts != HARMONY) - 1)[order],
+        promises=promises_of(parts, Reading(ids).sheet()).of(order),
         added=tuple(track for part, track in added if part != HARMONY),
     )
 
 
-def accompanying(ids: np.ndarray, write: Collection[Wanted], plan: Plan | None) -> Goal:
+def accompanying(
+    ids: np.ndarray, write: Collection[Wanted], plan: Plan | None, *, free: bool = False
+) -> Goal:
     """Return the goal to write parts that go with the others of a piece, which stay unchanged.
 
     `write` is as in `Language.accompanying`. Parts of the piece are replaced; new ones are added after all others. The
     written parts play in every bar in which another part plays, unless the plan sets the number of parts that play.
+    With `free`, parts keep no promises.
     """
     ids = plain(ids)
     shares = _shared(ids, write)
@@ -201,7 +207,10 @@ def accompanying(ids: np.ndarray, write: Collection[Wanted], plan: Plan | None) 
 
     header = shares.ids[: bar_offsets(shares.ids)[0]]
     grammar = EnsembleGrammar(
-        write=np.flatnonzero(shares.written), metres=False, plays="players" not in (plan or {})
+        write=np.flatnonzero(shares.written),
+        metres=False,
+        plays="players" not in (plan or {}),
+        promises=None if free else shares.promises,
     )
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
@@ -214,18 +223,25 @@ def accompanying(ids: np.ndarray, write: Collection[Wanted], plan: Plan | None) 
 
 
 def rewriting(
-    ids: np.ndarray, start: int, stop: int, write: Collection[Wanted], plan: Plan | None
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    write: Collection[Wanted],
+    plan: Plan | None,
+    *,
+    free: bool = False,
 ) -> Goal:
     """Return the goal to write some parts in the bars start … stop − 1 of a piece; all other notes stay.
 
-    It is that of a gap in which the given parts are known. New parts play in these bars only.
+    It is that of a gap in which the given parts are known. New parts play in these bars only. With `free`, parts keep
+    no promises.
     """
     ids = plain(ids)
     shares = _shared(ids, write)
     bars = len(bar_offsets(ids)) - 1
     check_gap(start, stop, bars, most=bars)
     if stop - start == bars and (~shares.written & shares.sounds).any():
-        return accompanying(ids, write, plan)
+        return accompanying(ids, write, plan, free=free)
     offsets, suffix = bar_offsets(shares.ids), bars_after_gap(shares.ids, stop)
     own, planned = bar_offsets(shares.kept), shares.planned(plan)
     gap = [
@@ -243,6 +259,7 @@ def rewriting(
         metres=False,
         given_bars=start,
         plays="players" not in (plan or {}),
+        promises=None if free else shares.promises,
     )
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(Reading(ids).bars.length)) * STEPS_PER_SUBBEAT
@@ -267,13 +284,36 @@ def rewriting(
     )
 
 
+def unscripted(
+    prompt: np.ndarray, bars: int, *, free: bool, chooses_metre: bool
+) -> EnsembleGrammar:
+    """Return the grammar for a continuation without a script; `bars` of the prompt are complete."""
+    if free:
+        return EnsembleGrammar(given_bars=bars)
+    reading = Reading(plain(prompt))
+    given = bars or int(chooses_metre)
+    return EnsembleGrammar(
+        metres=False,
+        given_bars=given,
+        promises=promises_of(reading.parts, reading.sheet()),
+        most_rest=0 if bars else MOST_REST,
+    )
+
+
 def continuing(
-    prompt: np.ndarray, bars: int, ends: bool, chords: Chords | None, plan: Plan | None
+    prompt: np.ndarray,
+    bars: int,
+    ends: bool,
+    chords: Chords | None,
+    plan: Plan | None,
+    *,
+    free: bool = False,
+    chooses_metre: bool = False,
 ) -> Grammar:
     """Return the grammar for a continuation with a script for the new bars, which has chords, a plan or an end.
 
     The first new bar is the one that the prompt has begun. The chords of each bar are repeated as often as needed.
-    With `ends`, the bars count down to the end of the piece.
+    With `ends`, the bars count down to the end of the piece. With `free`, parts and metre keep no promises.
     """
     reading = Reading(plain(prompt))
     before = max(len(reading.bars) - 1, 0)
@@ -284,13 +324,13 @@ def continuing(
     metre = int(reading.bars.metre[-1]) if len(reading.bars) else FOUR_FOUR
     if ends:
         sheet = reading.sheet()
-        planned[-1] = _last_bar_plan(sheet, plan, bars)
+        planned[-1] = _last_bar_plan(sheet, plan, bars, everyone=not free)
         pitched = sheet.parts[1:] < PITCHED
         on_tonic = chords is None and bool(pitched.any()) and sheet.parts[0] == HARMONY
         if on_tonic:
-            # The key of a new piece may have been requested. That of a prompt only describes its beginning.
+            # The prompt has the key that the file states or a new piece is to have, else that of its beginning.
             keys = prompt[KEY.holds(prompt)] - KEY.start
-            requested = len(keys) > 0 and not before
+            requested = len(keys) > 0 and not (before and free)
             planned[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if requested else TONIC]
     opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
@@ -307,8 +347,32 @@ def continuing(
     after += [] if ends else [[]]
     script = Script.around([[]] * (before + len(after)), [*[[]] * before, *after])
     write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
-    free = EnsembleGrammar(write=write, metres=chords is None, given_bars=before)
-    return Scripted(free, script, on_tonic=on_tonic)
+    given = before or int(chooses_metre and chords is None)
+    if free:
+        inner = EnsembleGrammar(write=write, metres=chords is None, given_bars=before)
+        return Scripted(inner, script, on_tonic=on_tonic)
+    sheet = reading.sheet()
+    inner = EnsembleGrammar(
+        write=write, metres=False, given_bars=given,
+        promises=promises_of(reading.parts, sheet),
+        most_rest=0 if before else MOST_REST,
+    )  # fmt: skip
+    return Scripted(inner, script, on_tonic=on_tonic, holds=ends, bass=_bass(sheet))
+
+
+MOST_REST = 4  # bars in which a part of a new piece can rest
+
+
+def _bass(sheet: Sheet) -> int:
+    """Return the lowest part: by its notes, else the first bass, else the last pitched part; −1 for none."""
+    pitched = np.flatnonzero(sheet.parts < PITCHED).tolist()
+    values = {part: sheet.value[sheet.part == part] for part in pitched}
+    medians = {part: float(np.median(value)) for part, value in values.items() if len(value)}
+    if medians:
+        return min(medians, key=lambda part: medians[part])
+    names = *FAMILIES["bass"], "contrabass"
+    basses = [part for part in pitched if PART_NAMES[sheet.parts[part]] in names]
+    return (basses[:1] or pitched[-1:] or [-1])[0]
 
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
@@ -321,13 +385,19 @@ def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     return [HARMONY_ID, *ids]
 
 
-def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int) -> list[int]:
-    """Return the plan tokens of the last bar: those of the plan, else a density below the median of the piece."""
+def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool) -> list[int]:
+    """Return the plan tokens of the last bar: those of the plan, else a density below the median of the piece.
+
+    With `everyone`, as many parts play in it as in the bars before.
+    """
     density = plan_of(sheet)["density"] if len(sheet.bars) else np.zeros(0)
     played = density[density > 0]
     thin = max(int(np.median(played)) - THINNER, 1) if len(played) else NO_LEVEL
     asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
-    return tokens_by_bar({"density": np.full(bars, thin), **asked}, bars)[-1]
+    found = {"density": np.full(bars, thin)}
+    if everyone and len(sheet.bars):
+        found["players"] = np.full(bars, plan_of(sheet)["players"][-2:].max())
+    return tokens_by_bar({**found, **asked}, bars)[-1]
 
 
 def _wanted(

@@ -1,8 +1,9 @@
 """The grammar of the ensemble language: the tokens that can follow each prefix of a batch.
 
-It enforces the order of tokens that spelling.py describes, and four more rules. If some parts are given, only others
-can be written. Plan tokens can follow a bar token, in their order. At least as many parts play in a written bar as its
-plan says. A part can only move to a position at which one of its keys is free. Goal tokens change no state.
+It enforces the order of tokens that spelling.py describes, and further rules. If some parts are given, only others can
+be written. Plan tokens can follow a bar token, in their order. At least as many parts play in a written bar as its plan
+says. A part can only move to a position at which one of its keys is free. Parts keep to their promises (promises.py),
+and none rests for long if that was asked. Goal tokens change no state.
 
 Letters: B rows of a batch, V tokens of the vocabulary, P parts.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble.promises import Promises
 from tokenization.ensemble.spelling import Reading, value_start
 from tokenization.ensemble.tokens import (
     AFTER,
@@ -81,6 +83,11 @@ TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm"
 TRIADS = np.stack(
     [np.isin((np.arange(len(PITCH)) - key) % 12, [0, 3 if key > 11 else 4, 7]) for key in range(24)]
 )
+ROOT_TONES = (
+    np.arange(len(PITCH)) - np.arange(24)[:, None]
+) % 12 == 0  # of each key: (24, pitches)
+# The lengths that hold a chord in a bar of each metre: most of the bar, and no more: (metres, lengths).
+HELD = (3 * METRE_STEPS[:, None] <= 4 * LENGTHS) & (METRE_STEPS[:, None] >= LENGTHS)
 FADING = 0.5 ** (1 / 8)  # factor per bar on the weight of older notes in the key: half after 8 bars
 FAR = np.iinfo(np.int64).max // 2
 
@@ -124,14 +131,20 @@ class EnsembleGrammar(Grammar):
         metres: bool = True,
         given_bars: int = 0,
         plays: bool = False,
+        promises: Promises | None = None,
+        most_rest: int = 0,
     ) -> None:
         """Start one sequence, before the begin token.
 
         `write`: the indices of the declared parts that can be written; None for all. `metres`: whether the metre can
-        change after the first `given_bars`, in which it always can. Only notes of these bars block their key while they
-        sound; later ones end when the key is struck again. `plays`: every part in `write` plays in each bar in which a
-        part before it does.
+        change after the first `given_bars`, in which it always can. Only notes of these bars block their key while
+        they sound; later ones end when the key is struck again. `plays`: every part in `write` plays in each bar in
+        which a part before it does. `promises`: the bounds of the declared parts; None for none. `most_rest`: the
+        number of bars after which a part that has not played comes next; 0 for any number.
         """
+        self._promises, self._most_rest = promises, most_rest
+        self._single = np.zeros((1, MOST_PARTS), dtype=bool)
+        self._rested = np.zeros((1, MOST_PARTS), dtype=np.int64)  # bars since the part last played
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
             self._may_write = np.isin(PARTS, [*write])[None]
@@ -170,6 +183,21 @@ class EnsembleGrammar(Grammar):
     def on_downbeat(self) -> np.ndarray:
         """Whether the current position is the start of a bar: (B,)."""
         return self._at == 0
+
+    @property
+    def part(self) -> np.ndarray:
+        """The index of the current part: (B,)."""
+        return self._part
+
+    @property
+    def begins_chord(self) -> np.ndarray:
+        """Whether the next note is the first of its position: (B,)."""
+        return self._value < 0
+
+    @property
+    def held(self) -> np.ndarray:
+        """Which lengths hold a chord that begins the current bar: (B, lengths)."""
+        return HELD[self._metre]
 
     @property
     def in_chords(self) -> np.ndarray:
@@ -263,7 +291,8 @@ class EnsembleGrammar(Grammar):
     def _allow_notes(self, mask: np.ndarray, rows: np.ndarray) -> None:
         """Allow the tokens of a part's notes at a position: lengths, loudness and values."""
         kind, part = self._kind[rows, None], self._part[rows]  # (rows, 1) but for the part
-        first, lengthened, after = kind == PLACED, kind == AFTER_LENGTH, kind == AFTER_VALUE
+        first, lengthened = kind == PLACED, kind == AFTER_LENGTH
+        after = (kind == AFTER_VALUE) & ~self._single[rows, part][:, None]
         length, loudness = self._length[rows, None], self._loudness[rows, None]
         value, instrument = self._value[rows, None], self._instrument[rows, part][:, None]
         pitched, harmony = instrument < PITCHED, instrument == HARMONY
@@ -295,7 +324,16 @@ class EnsembleGrammar(Grammar):
         if not len(rows):
             return tokens
         later, left, required = self._later_parts(rows)
-        chosen = later & (self._instrument[rows] == tokens[rows, None] - PART.start)
+        named = tokens[rows] - PART.start
+        chosen = later & (self._instrument[rows] == named[:, None])
+        if self._most_rest:
+            due = later & (self._rested[rows] >= self._most_rest)
+            due &= (self._instrument[rows] != HARMONY) & ~np.maximum.accumulate(chosen, axis=1)
+            late = due.any(1)
+            named[late] = self._instrument[rows[late], due[late].argmax(1)]
+            chosen = later & (self._instrument[rows] == named[:, None])
+            tokens, is_part = tokens.copy(), is_part.copy()
+            tokens[rows[late]], is_part[rows[late]] = PART.start + named[late], True
         remaining = np.where(is_part[rows], (chosen * left).max(1), 0)
         skips = np.flatnonzero(remaining < required)
         # The next player is the last part from which all players are left.
@@ -321,6 +359,9 @@ class EnsembleGrammar(Grammar):
         before = len(bars) - 2  # the bar before the last one
         weight = steps * FADING ** (before - sheet.bar)
         np.add.at(self._tones[0], sheet.value[pitched] % len(ROOTS), weight[pitched])
+        last = np.full(MOST_PARTS, -1)
+        np.maximum.at(last, sheet.part, sheet.bar)
+        self._rested[0] = before - last
         self._bars[0] = before + 1
         self._start[0] = METRE_STEPS[sheet.bars.metre[:before]].sum()
         self._metre[0] = sheet.bars.metre[before]
@@ -362,6 +403,7 @@ class EnsembleGrammar(Grammar):
                 self._start[row] += METRE_STEPS[self._metre[row]]
             self._bars[row] += 1
             self._tones[row] *= FADING
+            self._rested[row] += 1
             self._noted[row], self._rank[row] = False, 0
             self._planned[row], self._played[row], self._latest[row] = 0, 0, -1
             self._part[row] = self._last[row] = self._pending[row] = -1
@@ -389,6 +431,10 @@ class EnsembleGrammar(Grammar):
         self._voice[row, count] = (self._instrument[row] == instrument).sum()
         if instrument == DRUMS:
             self._free_at[row, count, len(DRUM) :] = FAR
+        elif self._promises is not None and instrument != HARMONY:
+            lowest, highest, single = self._promises.of_part(count, instrument)
+            self._single[row, count] = single
+            self._free_at[row, count, (lowest > KEYS) | (highest < KEYS)] = FAR
         self._pending[row] = instrument
         self._count[row] += 1
 
@@ -405,6 +451,7 @@ class EnsembleGrammar(Grammar):
         self._free_at[rows[sounds], part[sounds], value[sounds]] = free_at[sounds]
         self._tones[rows[pitched], value[pitched] % len(ROOTS)] += steps[pitched]
         self._value[rows] = value
+        self._rested[rows, part] = 0
         self._noted[rows] |= sounds
         self._played[rows] += sounds & (part != self._latest[rows])
         self._latest[rows] = np.where(sounds, part, self._latest[rows])

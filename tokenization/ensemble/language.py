@@ -21,8 +21,13 @@ from tokenization.analysis.parts import (
     remarks_on_others,
 )
 from tokenization.ensemble.beginning import beginning, beginnings, key_of, with_style_and_key
-from tokenization.ensemble.goals import accompanying, continuing, infilling, rewriting
-from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.goals import (
+    accompanying,
+    continuing,
+    infilling,
+    rewriting,
+    unscripted,
+)
 from tokenization.ensemble.naming import parts_named
 from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
 from tokenization.ensemble.sequences import decoded, plain
@@ -212,14 +217,16 @@ class Ensemble(Language):
         """Return the piece on the grid that a valid plain sequence encodes."""
         return Reading(closed(ids)).sheet()
 
-    def described(self, ids: np.ndarray) -> np.ndarray:
+    def described(
+        self, ids: np.ndarray, key_signature: tuple[int, bool] | None = None
+    ) -> np.ndarray:
         """Return the beginning of a piece with its key and the plan of all complete bars."""
         sheet = self.sheet(ids)
         if not len(sheet.bar):
             return ids
         bars = len(self.bars(ids)) - (ids[-1] == BAR)
         plan = {name: levels[:bars] for name, levels in plan_of(sheet).items()}
-        return with_style_and_key(with_plan(ids, plan), key=key_of(sheet))
+        return with_style_and_key(with_plan(ids, plan), key=key_of(sheet, key_signature))
 
     def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
         """Return the name of each track, as `accompanying` takes it."""
@@ -290,15 +297,21 @@ class Ensemble(Language):
         *,
         write: Collection[Wanted] | None = None,
         plan: Plan | None = None,
+        free: bool = False,
     ) -> Goal:
         if write is None:
-            return infilling(ids, start, stop, plan)
-        return rewriting(ids, start, stop, write, plan)
+            return infilling(ids, start, stop, plan, free=free)
+        return rewriting(ids, start, stop, write, plan, free=free)
 
     def accompanying(
-        self, ids: np.ndarray, write: Collection[Wanted], *, plan: Plan | None = None
+        self,
+        ids: np.ndarray,
+        write: Collection[Wanted],
+        *,
+        plan: Plan | None = None,
+        free: bool = False,
     ) -> Goal:
-        return accompanying(ids, write, plan)
+        return accompanying(ids, write, plan, free=free)
 
     def grammar(
         self,
@@ -309,7 +322,10 @@ class Ensemble(Language):
         ends: bool = False,
         chords: Sequence[Sequence[str]] | None = None,
         plan: Plan | None = None,
+        free: bool = True,
+        chooses_metre: bool = False,
     ) -> Grammar:
+        keeps = {"free": free, "chooses_metre": chooses_metre}
         if not ends and chords is None and plan is None:
-            return EnsembleGrammar(given_bars=prompt_bars)
-        return continuing(np.asarray(prompt), bars, ends, chords, plan)
+            return unscripted(np.asarray(prompt), prompt_bars, **keeps)
+        return continuing(np.asarray(prompt), bars, ends, chords, plan, **keeps)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.ensemble.grammar import TONICS, TRIADS, EnsembleGrammar
-from tokenization.ensemble.tokens import AT, BAR, END, HARMONY_ID, PITCH, VOCABULARY
+from tokenization.ensemble.grammar import ROOT_TONES, TONICS, TRIADS, EnsembleGrammar
+from tokenization.ensemble.tokens import AT, BAR, END, HARMONY_ID, LENGTH, PITCH, VOCABULARY
 from tokenization.grammar import Grammar
 
 FREE = -1  # not in the script: the model chooses
@@ -57,14 +57,17 @@ class Scripted(Grammar):
         *,
         may_end_silent: bool = False,
         on_tonic: bool = False,
+        holds: bool = False,
+        bass: int = -1,
     ) -> None:
         """Start one sequence, where `grammar` is.
 
         `may_end_silent`: the last bar can be empty. `on_tonic`: the script has the tonic chord in the last bar, and
-        only its tones are allowed on the downbeat there, as in the endings of real pieces.
+        only its tones are allowed on the downbeat there, as in the endings of real pieces. `holds`: each part attacks
+        only the downbeat of the last bar, and holds its notes. `bass`: the part that has the tonic itself, if any.
         """
         self._grammar, self._script, self._may_end_silent = grammar, script, may_end_silent
-        self._on_tonic = on_tonic
+        self._on_tonic, self._holds, self._bass = on_tonic, holds, bass
         self._place = np.full(len(grammar.bars), FREE)
         self._key = np.full(len(grammar.bars), -1)  # of the tonic chord in the last bar
 
@@ -98,9 +101,14 @@ class Scripted(Grammar):
         # A bar with scripted chords has no others. Before the first bar, index −1 reads the last entry, False.
         rows = (self._script.in_chords[bars - 1] & self._grammar.in_chords).nonzero()[0]
         mask[rows, AT.start : AT.stop] = False
+        if self._holds:
+            last = (~has_next).nonzero()[0]
+            mask[last, AT.start + 1 : AT.stop] = False
+            mask[last, LENGTH.start : LENGTH.stop] &= self._grammar.held[last]
         for row in ((self._key >= 0) & self._grammar.on_downbeat).nonzero()[0]:
-            tones = mask[row].copy()
-            tones[PITCH.start : PITCH.stop] &= TRIADS[self._key[row]]
+            tones, key = mask[row].copy(), self._key[row]
+            lowest = self._grammar.begins_chord[row] & (self._grammar.part[row] == self._bass)
+            tones[PITCH.start : PITCH.stop] &= ROOT_TONES[key] if lowest else TRIADS[key]
             mask[row] = tones if tones.any() else mask[row]
         return mask
 

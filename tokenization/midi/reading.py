@@ -96,7 +96,9 @@ def _next_track(data: bytes, position: int) -> int:
 # The events of a track, and the notes that they form.
 
 LAST_TICK = (1 << 28) - 2
-TEXT, TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF01, 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
+TEXT, TRACK_NAME, MARKER, END = 0xFF01, 0xFF03, 0xFF06, 0xFF2F
+TEMPO, METER, KEY_SIGNATURE = 0xFF51, 0xFF58, 0xFF59
+MOST_SHARPS = 7
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
 SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}
@@ -333,6 +335,8 @@ def _score(
     rows = [(n.tick, n.end - n.tick, n.pitch, v, track_of[n.key]) for n, v in notes]
     tempos = [(t, int.from_bytes(d[:3], "big")) for t, s, d in meta if s == TEMPO and len(d) > 2]
     meters = [(t, d[0], 1 << min(d[1], 8)) for t, s, d in meta if s == METER and len(d) > 1]
+    signatures = [d for _, s, d in meta if s == KEY_SIGNATURE and len(d) > 1]
+    keys = [(sharps - (256 if sharps > 127 else 0), minor == 1) for sharps, minor, *_ in signatures]
     names = [b"".join([e[2] for e in events if e[1] == TRACK_NAME][-1:]) for events in chunks]
     with np.errstate(divide="ignore"):
         tempo_ticks, microseconds = _array(tempos, 2)
@@ -353,6 +357,7 @@ def _score(
         meters=Meters(*_array(meters, 3)),
         pedals=_pedals(chunks, ends, limits, name),
         markers=tuple(marker_in(tick, decode_text(data)) for tick, data in texts),
+        key_signature=next((key for key in keys if abs(key[0]) <= MOST_SHARPS), None),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, ticks_per_beat])),
     )
 

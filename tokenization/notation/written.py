@@ -63,6 +63,8 @@ class SharedBar:
     """What all parts share in a bar: time signature, tempos, chords, repeats and jumps."""
 
     time: tuple[int, int] | None = None  # None if it does not change
+    # Of a part at concert pitch: sharps, or flats if negative, and whether it says minor; None if there is none.
+    key_signature: tuple[int, bool] | None = None
     tempos: list[tuple[int, float]] = field(default_factory=list)  # (ticks, quarters per minute)
     chords: list[tuple[int, str]] = field(default_factory=list)
     forward: bool = False  # whether a repeat starts here
@@ -321,6 +323,7 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
         markers=tuple(Marker(at, chord) for at, chord in chords),
         beats_known=True,
         remarks=tuple(dict.fromkeys(written.remarks)),
+        key_signature=next((bar.key_signature for bar in written.bars if bar.key_signature), None),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
     return complete_within(_at_usual_resolution(score), limits, name)

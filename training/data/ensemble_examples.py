@@ -103,7 +103,8 @@ def cut_ensemble(
         sequence = gap(piece, *gap_bars)
         given = len(language.bars(sequence)) - gap_bars[1]
     sequence = with_plan(sequence, _draw_plan(sheet, random), given)
-    key = key_of(sheet) if random.random() < KEYED else None
+    # By the notes alone, as always in training, so that batches stay those of earlier versions.
+    key = key_of(sheet, hears_bass=False) if random.random() < KEYED else None
     sequence = with_style_and_key(
         sequence, style=style if random.random() < STYLED else None, key=key
     )

@@ -209,6 +209,20 @@ def test_a_request_past_the_length_of_the_encoding_fails_and_others_continue():
     assert short.steps == 18
 
 
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
+def test_a_prompt_past_the_length_of_the_encoding_fails(attention: str):
+    position = {"name": "learned", "max_length": 20}
+    network = network_of(toy_model(position=position, attention=attention))
+    for length, more in ((20, 1), (21, 0)):
+        wanted = job(np.arange(length) % 11, Request(tokens=9))
+        finish(Engine(network), wanted)
+        with pytest.raises(
+            ValueError, match=r"reaches 21 tokens, .* maximum length of 20; shorten"
+        ):
+            wanted.check()
+        assert wanted.steps == more
+
+
 def test_a_cancelled_request_ends_within_a_step_and_frees_its_rows(network: Network, states: Any):
     gone: set[int] = set()
     engine = Engine(network)

@@ -20,7 +20,8 @@ from tests.musicgen.toys import toy_model
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "musicgen" / "kernel"
-SOURCE = re.sub(r"//.*", "", (FOLDER / "kernel.c").read_text(encoding="utf-8"))
+FILES = ("kernel.c", "draw.h", "recall.h")
+SOURCE = re.sub(r"//.*", "", "".join((FOLDER / name).read_text(encoding="utf-8") for name in FILES))
 TYPES = {"i16": "<i2", "i32": "<i4", "u64": "<u8", "f32": "<f4", "f64": "<f8"}
 
 

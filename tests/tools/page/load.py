@@ -1,8 +1,10 @@
 """Load test with many visitors on this machine: python -m tests.tools.page.load --users 20 --seconds 300 --hostile 16.
 
 Each visitor opens an example as the page does, continues it, waits for the end, requests the sound file, and starts
-over. Prints waiting times, errors, and the memory of all server processes: means over five parts of the time, and the
-growth in the second half. --bars 1 makes many short requests, which shows growth per request soonest.
+over. With --own, each time is a file of one's own: an example transposed, with a prompt of another length, so that the
+server has hardly ever read it before. Prints waiting times, errors, and the memory of all server processes: means over
+five parts of the time, and the growth in the second half. --bars 1 makes many short requests, which shows growth per
+request soonest.
 
 With --hostile, the visitors are alone for a quarter of the time, and then together with hostile ones (hostile.py). The
 answers to these are printed too. The exit code is 1 if a visitor met an error, if the median time to the first note
@@ -18,13 +20,15 @@ import time
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from io import BytesIO
 from typing import Any
 
 import httpx
 import numpy as np
 import psutil
+from pretty_midi import PrettyMIDI
 
-from app.web.offered_models import EXAMPLES
+from app.web.offered_models import EXAMPLES, example
 from tests.app.web.browser import Server, started
 from tests.tools.options import options
 from tests.tools.page.hostile import attack, visitor_from
@@ -44,10 +48,10 @@ Times = defaultdict[str, list[float]]
 
 
 class Visitor:
-    """One user of the page, who sends the same requests."""
+    """One user of the page, who sends the same requests, or requests about files of their own."""
 
-    def __init__(self, client: httpx.AsyncClient, times: Times, bars: int) -> None:
-        self.client, self.times, self.bars = client, times, bars
+    def __init__(self, client: httpx.AsyncClient, times: Times, bars: int, own: bool) -> None:
+        self.client, self.times, self.bars, self.own = client, times, bars, own
 
     def timed(self, what: str, begun: float) -> None:
         self.times[what].append(time.monotonic() - begun)
@@ -61,13 +65,19 @@ class Visitor:
 
     async def round(self) -> None:
         """Open an example, continue it, and request the sound of the result."""
+        example, prompt_bars = random.choice(list(EXAMPLES)), 4
         begun = time.monotonic()
-        what = {"example": random.choice(list(EXAMPLES))}
-        opened = json.loads(await self.asked("open", what))
+        if self.own:
+            data, prompt_bars = transposed(example, random.randint(-5, 6)), random.randint(3, 6)
+            begun = time.monotonic()
+            opened = json.loads(await self.asked("open", {}, data))
+        else:
+            opened = json.loads(await self.asked("open", {"example": example}))
+            data = base64.b64decode(opened["file"])
         assert opened["chosen"] == 16, opened
         self.timed(OPENED, begun)
-        file = {"file": ("a.mid", base64.b64decode(opened["file"]))}
-        ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
+        file = {"file": ("a.mid", data)}
+        ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": prompt_bars}
         sent: Any = {"data": {"ask": json.dumps(ask)}, "files": file}
         begun, said, last = time.monotonic(), 0, {}
         async with self.client.stream("POST", "/desk/write", **sent) as stream:
@@ -87,9 +97,17 @@ class Visitor:
         self.timed(SOUND, begun)
 
 
-async def visit(
-    address: str, users: int, seconds: float, bars: int, times: Times, errors: list[str]
-) -> None:
+def transposed(name: str, semitones: int) -> bytes:
+    """Return an example in another key."""
+    midi = PrettyMIDI(BytesIO(example(name)))
+    for part in midi.instruments:
+        for note in () if part.is_drum else part.notes:
+            note.pitch += semitones
+    midi.write(file := BytesIO())
+    return file.getvalue()
+
+
+async def visit(address: str, given: Any, seconds: float, times: Times, errors: list[str]) -> None:
     """Run users for some seconds."""
     late = time.monotonic() + seconds
 
@@ -98,12 +116,12 @@ async def visit(
         async with visitor_from(address, number) as client:
             while time.monotonic() < late:
                 try:
-                    await Visitor(client, times, bars).round()
+                    await Visitor(client, times, given.bars, given.own).round()
                 except Exception as error:
                     errors.append(f"{type(error).__name__}: {error}")
                     await asyncio.sleep(1)
 
-    await asyncio.gather(*(stay(number) for number in range(users)))
+    await asyncio.gather(*(stay(number) for number in range(given.users)))
 
 
 def row(name: str, values: list[float]) -> str:
@@ -156,7 +174,7 @@ async def measure(server: Server, given: Any) -> int:
 
     async def visitors(share: float, times: Times) -> None:
         seconds = share * given.seconds
-        await visit(server.address, given.users, seconds, given.bars, times, errors)
+        await visit(server.address, given, seconds, times, errors)
 
     watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
     await visitors(0.25 if given.hostile else 1, alone)
@@ -187,7 +205,7 @@ async def measure(server: Server, given: Any) -> int:
 
 def main() -> int:
     """Start a server and measure it."""
-    given = options(__doc__, users=20, seconds=60.0, bars=8, hostile=0, model="")
+    given = options(__doc__, users=20, seconds=60.0, bars=8, hostile=0, own=False, model="")
     with started(*(["--model", given.model] if given.model else [])) as server:
         return asyncio.run(measure(server, given))
 

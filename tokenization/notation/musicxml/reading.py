@@ -100,6 +100,10 @@ class PartReader:
             octaves = number_in(transpose, "octave-change") or 0
             self._transpose = round((number_in(transpose, "chromatic") or 0) + 12 * octaves)
         self._shared.time = _time(element.find("time")) or self._shared.time
+        sharps = number_in(element, "key/fifths")
+        if sharps is not None and abs(sharps) <= 7 and self._transpose % 12 == 0:
+            says_minor = (element.findtext("key/mode") or "").strip() == "minor"
+            self._shared.key_signature = round(sharps), says_minor
 
     def _read_note(self, element: ET.Element) -> None:
         duration = number_in(element, "duration") or 0.0
