@@ -3,6 +3,7 @@
 import io
 from functools import cache
 from typing import Any
+from xml.etree import ElementTree
 
 import mido
 import numpy as np
@@ -15,6 +16,7 @@ from musicgen.generation.request import Request
 from musicgen.pieces import read_piece
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.midi.all_events import all_events
+from tests.tools.page.own_files import lead_sheet
 from tokenization.ensemble.naming import parts_named
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -155,6 +157,33 @@ def test_written_chords_replace_those_of_the_file():
     assert kept <= {*marks}
     assert all(BAR <= at < 2 * BAR for at, _ in {*marks} - kept)
     assert take.score.notes == piece.score.notes
+
+
+def test_a_score_keeps_its_elements_when_parts_are_added_and_rewritten():
+    """A lead sheet with words gets two parts in two bars, then its chords and one of these parts are rewritten."""
+    data = lead_sheet()
+    asked: list[tuple[list, bytes]] = [
+        (["+strings", "drums"], b"lyric"),
+        (["Strings", "chords"], b"lyric"),
+    ]
+    for count, (parts, kept) in enumerate(asked):
+        piece = read_piece(LANGUAGE, data, name="lead sheet.musicxml")
+        [take] = infilling(player(), piece, (3, 4), Request(seed=1), parts).finish().takes()
+        new, said = take.file(".musicxml")
+        assert said == ""
+        before, after = (ElementTree.fromstring(one).findall("part") for one in (data, new))
+        assert len(after) == 3
+        assert len({part.get("id") for part in after}) == 3
+        assert {len(part.findall("measure")) for part in after} == {8}
+        assert new.count(b"<" + kept) == data.count(b"<" + kept)
+        for old, now in zip(before, after, strict=False):
+            bars = [*zip(old.iterfind("measure"), now.iterfind("measure"), strict=True)]
+            same = [
+                ElementTree.tostring(a).strip() == ElementTree.tostring(b).strip() for a, b in bars
+            ]
+            assert all(same[:2] + same[5:])  # bar 5 can state the chord in force again
+            assert all(same) or count
+        data = new
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,9 @@ class KeptMusicXml:
                 self._replace(self.measures[number], writer, first, stop)
             elif writer.symbols and not bars:
                 self._replace_symbols(self.measures[number], writer, first, stop)
+        whole = stop if self.edit.is_continuation else len(self.written.bars)
         for track, notes in added:
-            self._add_part(track, notes, bars, stop)
+            self._add_part(track, notes, bars, whole)
 
     def _writer(self, number: int, notes: Notes, stop: int) -> PartWriter:
         tracks, before = self.written.parts[number].tracks, self.measures[number][:stop]
@@ -299,7 +300,7 @@ class KeptMusicXml:
 
     def _add_part(self, track: Track, notes: Notes, bars: list[Bar], stop: int) -> None:
         """Add a part, with rests where it has no notes; notes before a pickup are lost."""
-        known = {part.get("id") for part in self.parts}
+        known = {part.get("id") for part in self.root.iterfind("part")}
         number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
         key = f"P{number}"
         write_entry(next(self.root.iterfind("part-list")), key, track, notes, number)
