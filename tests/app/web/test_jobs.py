@@ -11,7 +11,7 @@ from tests.tools.page.jobs import JOBS, changed_events, outcome
 from tests.tools.page.own_files import own_files
 
 FEW_FILES = ("pop band", "type 0", "lead sheet")
-FEW_JOBS = ("continue", "rewrite bars × parts", "add strings", "harmonise")
+FEW_JOBS = ("continue", "rewrite bars × parts", "add two parts", "harmonise")
 SINGLE = ("piano solo", "drums only", "lead sheet", "jig")  # files of one track
 FILES = own_files()
 
