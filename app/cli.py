@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("app.commands.models", "list the available models"),
     "continue": ("app.commands.making_music", "continue a piece: MIDI, MusicXML or ABC"),
     "end": ("app.commands.making_music", "continue a piece to its end"),
-    "rewrite": ("app.commands.making_music", "rewrite some bars of a piece"),
+    "rewrite": ("app.commands.making_music", "rewrite some bars of a piece, all parts or some"),
     "accompany": ("app.commands.making_music", "write new parts for a piece"),
     "harmonise": ("app.commands.making_music", "write chords for a melody"),
     "generate": ("app.commands.making_music", "write a piece from scratch"),

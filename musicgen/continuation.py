@@ -23,7 +23,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Excluding, Grammar
-from tokenization.language import Goal, Language
+from tokenization.language import Goal, Language, Wanted
 from tokenization.records import whole_number
 from tokenization.score import Score, excerpt
 
@@ -303,13 +303,20 @@ class Completion(MusicGeneration):
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
-        self._edit = edit_of(piece.original, piece.score, model.language, **vars(where))
+        self._setting = goal.setting(piece.encoded.setting)
+        changes = {**vars(where), "over_chords": goal.writes_chords}
+        self._edit = edit_of(piece.original, piece.score, model.language, **changes)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
-        score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
+        score = self.model.language.decode(self.goal.whole(ids), self._setting)
         # Chords are those of the piece, unless they are a part to write.
-        known = 0 if self.goal.writes_chords else first_known_tick(self.piece.score.markers)
-        score = with_guesses_before(score, known)
+        score = with_guesses_before(score, first_known_tick(self.piece.score.markers))
+        if self.goal.writes_chords:
+            markers = [
+                replace(one, is_guess=one.is_guess and not self._where.holds(one.onset_ticks))
+                for one in score.markers
+            ]
+            score = score.replace(markers=tuple(markers))
         about = {
             "piece": self.piece.name,
             **input_facts(self.piece.encoded.ids, self.piece.tracks),
@@ -333,8 +340,17 @@ class TokenCompletion(Generation):
         return self.goal.whole(self.sequences()[0])
 
 
-def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Request) -> Completion:
-    """Return the generation that rewrites the bars from the first to the last, counted from 1."""
+def infilling(
+    model: Player,
+    piece: Piece,
+    bars: tuple[int, int],
+    request: Request,
+    parts: Collection[int | str] | None = None,
+) -> Completion:
+    """Return the generation that rewrites the bars from the first to the last, counted from 1.
+
+    `parts`: those to write there, as `Language.parts_named` takes them; None for all.
+    """
     try:
         first, last = bars
     except (TypeError, ValueError):
@@ -342,20 +358,31 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], request: Reque
             f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
         ) from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
+    write = None if parts is None else _parts(model, piece, parts)
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(
-        piece.encoded.ids, first - 1, last, plan=plan, free=request.free
+        piece.encoded.ids, first - 1, last, write=write, plan=plan, free=request.free
     )
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
-    where = NewMusic(start=int(line), stop=int(seam))
-    return Completion(model, piece, goal, request, {"written_bars": [first, last]}, where)
+    where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
+    written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
+    return Completion(model, piece, goal, request, written, where)
+
+
+def _parts(model: Player, piece: Piece, names: Collection[int | str]) -> list[Wanted]:
+    return model.language.parts_named(piece.score.tracks, names)
+
+
+def _told(parts: Collection[int | str]) -> dict[str, Any]:
+    """Return the provenance of parts."""
+    return {"written_parts": [one if isinstance(one, str) else int(one) for one in parts]}
 
 
 def _plan(
     model: Player, request: Request, bars: int, first: int, stop: int
 ) -> dict[str, np.ndarray] | None:
     """Return the plan of a piece, with the request's levels in the bars first … stop − 1 and free bars elsewhere."""
-    if not request.plan:
+    if not request.plan or first >= stop or stop > bars:
         return None
     plan = {}
     for name, level in model.language.plan(request.plan, stop - first).items():
@@ -365,10 +392,11 @@ def _plan(
 
 
 def accompaniment(
-    model: Player, piece: Piece, write: Collection[str], request: Request
+    model: Player, piece: Piece, write: Collection[int | str], request: Request
 ) -> Completion:
-    """Return the generation that writes some parts to the others."""
+    """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
-    goal = model.language.accompanying(piece.encoded.ids, write, plan=plan, free=request.free)
-    where = NewMusic(tracks=goal.tracks)
-    return Completion(model, piece, goal, request, {"written_parts": list(write)}, where)
+    wanted = _parts(model, piece, write)
+    goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
+    where = NewMusic(tracks=goal.tracks or ())
+    return Completion(model, piece, goal, request, _told(write), where)

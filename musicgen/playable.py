@@ -17,7 +17,7 @@ from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
 from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece
 from tokenization.formats import midi_of
-from tokenization.language import LANGUAGES, Language, language, language_from_spec
+from tokenization.language import ANOTHER, LANGUAGES, Language, language, language_from_spec
 from tokenization.records import json_of
 from tokenization.score import Score
 
@@ -132,6 +132,7 @@ class Playable(Player):
         source: Source,
         bars: tuple[int, int],
         *,
+        parts: int | str | Collection[int | str] | None = None,
         tracks: Any = None,
         variations: int = Request.variations,
         seed: int = Request.seed,
@@ -141,15 +142,17 @@ class Playable(Player):
     ) -> list[Take]:
         """Rewrite the bars from the first to the last of `bars`, counted from 1, and return the variations.
 
-        All other notes are kept. The other arguments are those of `continue_`.
+        `parts` names those to rewrite there, as in `accompany`; None for all. A part that the piece lacks is added. All
+        other notes are kept. The other arguments are those of `continue_`.
         """
         request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan, free=free)
-        return infilling(self, self.read(source, tracks=tracks), bars, request).finish().takes()
+        piece, named = self.read(source, tracks=tracks), None if parts is None else _names(parts)
+        return infilling(self, piece, bars, request, named).finish().takes()
 
     def accompany(
         self,
         source: Source,
-        write: str | Collection[str],
+        write: int | str | Collection[int | str],
         *,
         tracks: Any = None,
         variations: int = Request.variations,
@@ -160,13 +163,20 @@ class Playable(Player):
     ) -> list[Take]:
         """Write parts to the other parts of a piece, and return the variations.
 
-        `write` names the parts: instruments such as "piano" or "drums", or "chords"; for the language groove, "bass",
-        "drums" or "other". Parts that have such a name are replaced. The other arguments are those of `continue_`.
+        `write` names the parts: the name of a track, such as "Lead Vocal"; its index in the tracks of the piece; any
+        instrument of General MIDI, "bass", "drums" or "chords", which are found by their programs. A part of the piece
+        is replaced; one that the piece lacks, or that is named with a plus as in "+violin", is added. The other
+        arguments are those of `continue_`.
         """
         request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan, free=free)
-        parts = [write] if isinstance(write, str) else [*dict.fromkeys(write)]
         piece = self.read(source, tracks=tracks)
-        return accompaniment(self, piece, parts, request).finish().takes()
+        return accompaniment(self, piece, _names(write), request).finish().takes()
+
+
+def _names(parts: int | str | Collection[int | str]) -> list[int | str]:
+    """Return the names of parts as a list, without repeated ones that add none."""
+    given = [parts] if isinstance(parts, int | str) else [*parts]
+    return [one for n, one in enumerate(given) if one not in given[:n] or str(one)[:1] == ANOTHER]
 
 
 # A model's name is that of one in the package, the path of a folder, or `untrained:PRESET[:LANGUAGE]`.

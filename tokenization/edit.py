@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,21 +22,23 @@ class NotKept(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class NewMusic:
-    """Which music of a piece is new: everything from a tick on, some bars, or some whole tracks."""
+    """Which music of a piece is new: everything from a tick on, or some bars, or some tracks, or these in those."""
 
     start: int = 0  # the first new tick
     stop: int | None = None  # the tick after the new bars; None unless bars are new
-    tracks: tuple[int, ...] | None = None  # the new tracks, which accompany the others
+    tracks: tuple[int, ...] | None = None  # the tracks with new notes; None for all
 
     def new_in(self, score: Score) -> Score:
         """Return the score with only its new notes."""
         notes = score.notes
+        is_new = self.holds(notes.onset_ticks)
         if self.tracks is not None:
-            return score.replace(notes=notes[np.isin(notes.track, self.tracks)])
-        stop = score.end_ticks + 1 if self.stop is None else self.stop
-        return score.replace(
-            notes=notes[(notes.onset_ticks >= self.start) & (notes.onset_ticks < stop)]
-        )
+            is_new = is_new & np.isin(notes.track, self.tracks)
+        return score.replace(notes=notes[is_new])
+
+    def holds(self, ticks: Any) -> Any:
+        """Return whether ticks are in the new bars."""
+        return (ticks >= self.start) & (ticks < (inf if self.stop is None else self.stop))
 
     @property
     def is_continuation(self) -> bool:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tokenization.grammar import Grammar
-from tokenization.score import Score
+from tokenization.score import Score, Track
 from tokenization.wording import counted, listed
 
 
@@ -130,6 +130,13 @@ GOAL_FAMILIES: list[tuple[str, list[str]]] = [
 ]
 
 
+# A part to write: a track of the piece, a new track, or a name: an instrument or "chords".
+Wanted: TypeAlias = int | Track | str
+ANOTHER = (
+    "+"  # in front of an instrument named by a user: a new part, even if the piece has such a one
+)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Goal:
     """A piece to complete: the prompt, the grammar of the rest, and how to assemble the result.
@@ -145,8 +152,10 @@ class Goal:
     """Ids of the bars of the piece that the prompt leaves out. A model with recall can copy from them."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the original bars of a gap. The new ones should differ from them."""
-    tracks: tuple[int, ...] = ()
-    """The tracks of the whole piece that are written, if the goal is to write parts."""
+    setting: Callable[[Any], Any] = lambda setting: setting
+    """Turns the setting of the piece into that of the whole one, which can have more tracks."""
+    tracks: tuple[int, ...] | None = None
+    """The tracks of the whole piece that are written; None if the goal is to write all in some bars."""
     writes_chords: bool = False  # whether the chords are one of the written parts
 
 
@@ -158,15 +167,18 @@ def suffix_stop(stop: int) -> int:
     return stop + PERIOD + -stop % PERIOD
 
 
-def check_gap(start: int, stop: int, bars: int) -> None:
-    """Raise ValueError if the bars start … stop − 1 of a piece with this number of bars cannot be filled."""
+def check_gap(start: int, stop: int, bars: int, most: int = COUNTED) -> None:
+    """Raise ValueError if the bars start … stop − 1 of a piece with this number of bars cannot be filled.
+
+    `most` is the number of bars that can be filled at once.
+    """
     if not 0 <= start < stop <= bars:
         raise ValueError(
             f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
         )
-    if stop - start > COUNTED:
+    if stop - start > most:
         raise ValueError(
-            f"bars {start + 1} to {stop} are {stop - start} bars; at most {COUNTED} can be filled at once"
+            f"bars {start + 1} to {stop} are {stop - start} bars; at most {most} can be filled at once"
         )
 
 
@@ -275,27 +287,38 @@ class Language(ABC):
         """Return the name of each track, as `accompanying` takes it."""
         return self.parts
 
+    def parts_named(self, tracks: Sequence[Track], names: Collection[int | str]) -> list[Wanted]:
+        """Return the parts of a piece with these tracks that a user names; raise ValueError for an unknown name."""
+        return [*map(str, names)]
+
     def infilling(
         self,
         ids: np.ndarray,
         start: int,
         stop: int,
         *,
+        write: Collection[Wanted] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
         free: bool = False,
     ) -> Goal:
-        """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay."""
+        """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay.
+
+        `write`: the parts to write there, as in `accompanying`; None for all.
+        """
         raise self.lacks("in which no gap can be filled")
 
     def accompanying(
         self,
         ids: np.ndarray,
-        write: Collection[str],
+        write: Collection[Wanted],
         *,
         plan: Mapping[str, np.ndarray] | None = None,
         free: bool = False,
     ) -> Goal:
-        """Return the goal to write parts that go with the others of a piece, which stay unchanged."""
+        """Return the goal to write parts that go with the others of a piece, which stay unchanged.
+
+        A part with a given name, as in `part_names`, is replaced, or else added.
+        """
         raise self.lacks("in which no part can be written to others")
 
     @abstractmethod

@@ -35,9 +35,12 @@ EXAMPLES = """\
   musicgen rewrite song.mid --range 9-12
   musicgen rewrite song.mid --range 5-8 --variations 3 --audio -o output
   musicgen rewrite band.mid --range 3 --seed 7
+  musicgen rewrite band.mid --range 9-12 --parts Bass Drums
+  musicgen rewrite song.mid --range 5-8 --parts "Lead Vocal" +strings
   musicgen accompany band.mid --write drums
   musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
   musicgen accompany song.mid --write violin "nylon guitar"
+  musicgen accompany song.mid --write E-Guitar +trumpet
   musicgen accompany band.mid --write drums --tracks 2 Piano
   musicgen harmonise melody.mid
   musicgen generate
@@ -50,6 +53,11 @@ LONGEST_NAME_BYTES = 200  # of 255 in a file name; leaves room for `.prompt_cont
 MOST_VARIATIONS = 1000  # each keeps its state in memory
 # Control characters and line separators, which a downloaded file can have in its name, and path separators.
 UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
+
+PARTS = (
+    "by the name or number of a track, or as an instrument of General MIDI, bass, drums or chords; "
+    "existing ones are replaced, and others, or those with a plus such as +violin, are added"
+)
 
 Options = Mapping[str, tuple[Any, str, str]]  # name → type, metavar and help
 PLAN: Options = {
@@ -93,10 +101,14 @@ def add(parser: argparse.ArgumentParser) -> None:
             "--range", type=_range, required=True, metavar="FIRST-LAST",
             help="the bars to rewrite, such as 9-12",
         )  # fmt: skip
+        parser.add_argument(
+            "--parts", nargs="+", metavar="PART",
+            help=f"the parts to rewrite there, {PARTS}; the others stay (default: all)",
+        )  # fmt: skip
     if name == "accompany":
         parser.add_argument(
             "--write", nargs="+", required=True, metavar="PART",
-            help="the parts to write: drums, chords, bass, guitar or any other instrument; existing ones are replaced",
+            help=f"the parts to write, {PARTS}",
         )  # fmt: skip
     _add_options(parser, lengths=name in ("continue", "end", "generate"))
     if name == "generate":
@@ -294,16 +306,18 @@ def _task(arguments: argparse.Namespace, request: Request, model: Playable, piec
         first, last = arguments.range
         # These bars may be silent: a take is written if the whole piece has notes.
         return Task(
-            work=infilling(model, piece, (first, last), request),
+            work=infilling(model, piece, (first, last), request, arguments.parts),
             bars=last - first + 1,
             stems={f"{file_stem(stem)}.infill_": "score"},
             counts="score",
         )
     parts = arguments.write if arguments.command == "accompany" else [_harmonising_part(piece)]
+    work = accompaniment(model, piece, parts, request)
     return Task(
-        work=accompaniment(model, piece, parts, request),
+        work=work,
         bars=piece.bars,
         stems={f"{file_stem(stem)}.accompany_": "score"},
+        counts="continuation" if work.goal.tracks else "score",  # chord symbols are no notes
     )
 
 
@@ -324,7 +338,7 @@ def _harmonising_part(piece: Piece) -> str:
     """Return a piano, or a guitar if the piece already has a piano."""
     pianos = range(8)  # MIDI programs
     has_piano = any(track.program in pianos for track in piece.score.tracks)
-    return "nylon guitar" if has_piano else "piano"
+    return "+nylon guitar" if has_piano else "+piano"
 
 
 def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Path]:

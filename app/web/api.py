@@ -129,6 +129,11 @@ def _handed_out(path: Path) -> Any:
     return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
 
 
+def _named_parts(text: Any) -> list[str]:
+    """Return the parts named in a text, separated by commas."""
+    return [part.strip() for part in str(text or "").split(",") if part.strip()]
+
+
 def _file_name(title: str) -> str:
     """Turn a title into a file name that is valid on any system."""
     return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
@@ -208,7 +213,7 @@ def add_api(api: Api) -> None:
             "sampling": sampling,
             "idea": {
                 "style": style, "key": key, "tempo": tempo, "metre": metre, "form": form,
-                "parts": [part for part in str(parts or "").split(",") if part.strip()],
+                "parts": _named_parts(parts),
             },
         }  # fmt: skip
         return api.written(None, wanted, "cont", request)
@@ -216,12 +221,12 @@ def add_api(api: Api) -> None:
     @with_sampling
     def infill(
         file: FileData, model: str = first_model, first: int = 1, last: int = 1, variations: int = 1,
-        sampling: Drawn = NOTHING, request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, parts: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
-        """Rewrite some bars of a file; every note outside them stays as it is."""
+        """Rewrite some bars of a file, all parts or those named; every other note stays as it is."""
         wanted = {
             "kind": "infill", "model": model, "first": first, "last": last, "variations": variations,
-            "sampling": sampling,
+            "sampling": sampling, "parts": _named_parts(parts),
         }  # fmt: skip
         return api.written(file, wanted, "infill", request)
 
@@ -230,9 +235,9 @@ def add_api(api: Api) -> None:
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
         sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
-        """Write parts of a file, such as "bass drums", to its other parts, which stay unchanged."""
+        """Write parts of a file, such as "bass, E-Guitar, +violin", to its other parts, which stay unchanged."""
         wanted = {
-            "kind": "accompany", "model": model, "parts": str(parts or "").replace(",", " ").split(),
+            "kind": "accompany", "model": model, "parts": _named_parts(parts),
             "variations": variations, "sampling": sampling,
         }  # fmt: skip
         return api.written(file, wanted, "accompany", request)

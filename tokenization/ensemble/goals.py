@@ -1,8 +1,9 @@
-"""Goals of the ensemble language: fill a gap, accompany given parts, continue to an end, each with an optional plan."""
+"""Goals of the ensemble language: fill a gap, write parts, continue to an end, each with an optional plan."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.grammar import TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, tokens_by_bar
-from tokenization.ensemble.promises import promises_of
+from tokenization.ensemble.promises import Promises, promises_of
 from tokenization.ensemble.script import TONIC, Script, Scripted
 from tokenization.ensemble.sequences import (
     bar_offsets,
@@ -21,7 +22,18 @@ from tokenization.ensemble.sequences import (
     plain,
     with_parts,
 )
-from tokenization.ensemble.spelling import Reading, Sheet, declared, names_of, sheet_of, spell
+from tokenization.ensemble.spelling import (
+    Reading,
+    Setting,
+    Sheet,
+    declared,
+    instrument_of,
+    names_of,
+    new_track,
+    sheet_of,
+    spell,
+    voices_of,
+)
 from tokenization.ensemble.tokens import (
     AT,
     BAR,
@@ -35,6 +47,7 @@ from tokenization.ensemble.tokens import (
     METRE,
     METRE_STEPS,
     MOST_PARTS,
+    MOST_VOICES,
     PART,
     PART_NAMES,
     PITCHED,
@@ -46,8 +59,8 @@ from tokenization.ensemble.tokens import (
     longest_within,
 )
 from tokenization.grammar import Grammar
-from tokenization.language import COUNTED, Goal, check_gap, suffix_stop
-from tokenization.score import Notes, Score
+from tokenization.language import COUNTED, Goal, Wanted, check_gap, suffix_stop
+from tokenization.score import Notes, Score, Track
 from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
@@ -91,62 +104,183 @@ def infilling(
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Shares:
+    """The parts of a piece, divided into given ones, which come first, and those to write."""
+
+    ids: np.ndarray  # of the piece with its parts in this order; new ones are declared, but rest
+    kept: np.ndarray  # of the piece with the given parts alone
+    written: np.ndarray  # (P,) whether each part is written
+    sounds: np.ndarray  # (P,) whether it is not the chords
+    track: np.ndarray  # (P,) its track, of every part but the chords; new ones follow the others
+    promises: Promises
+    added: tuple[Track, ...]  # the new tracks
+
+    @property
+    def tracks(self) -> tuple[int, ...]:
+        """The written tracks."""
+        return tuple(self.track[self.written & self.sounds].tolist())
+
+    @property
+    def writes_chords(self) -> bool:
+        """Whether the chords are among the written parts."""
+        return bool((self.written & ~self.sounds).any())
+
+    def planned(self, plan: Plan | None) -> list[list[int]]:
+        """Return the plan tokens of each bar; unless the plan says how many parts play, all written ones do."""
+        playing = plan_of(Reading(self.kept).sheet())["players"]
+        new = int((self.written & self.sounds).sum())
+        everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
+        return tokens_by_bar({"players": everyone, **(plan or {})}, len(playing))
+
+    def in_piece(self, piece: Score, sequence: np.ndarray) -> Score:
+        """Return the written notes of a sequence and its chords, with the tracks of the piece and the new ones."""
+        new = decoded(sequence)
+        track, is_written = self.track[self.sounds], self.written[self.sounds]
+        notes = new.notes.replace(track=track[new.notes.track])[is_written[new.notes.track]]
+        markers = new.markers if self.writes_chords else ()
+        return piece.replace(notes=notes, tracks=(*piece.tracks, *self.added), markers=markers)
+
+    def setting(self, setting: Setting) -> Setting:
+        """Return the setting of a piece with the new tracks."""
+        return replace(setting, tracks=(*setting.tracks, *self.added))
+
+
+def _shared(ids: np.ndarray, write: Collection[Wanted]) -> _Shares:
+    """Divide the parts of a plain piece into given ones and those to write, as `Language.accompanying` names them."""
+    own = Reading(ids).parts
+    existing, added = _wanted(own, write)
+    given = [part for part in range(len(own)) if part not in existing]
+    parts = np.concatenate([own, [part for part, _ in added]]).astype(np.int64)
+    if len(parts) > MOST_PARTS:
+        also = ", with the chords" if HARMONY in parts else ""
+        raise ValueError(
+            f"the piece would have {len(parts)} parts{also}; the limit is {MOST_PARTS}"
+        )
+    for part, _ in added:
+        if (many := int((parts == part).sum())) > (MOST_VOICES if part < PITCHED else 1):
+            name, limit = PART_NAMES[part].replace("_", " "), MOST_VOICES if part < PITCHED else 1
+            raise ValueError(f"the piece would have {many} parts for {name}; the limit is {limit}")
+    order = [*given, *existing, *range(len(own), len(parts))]
+    spelled = with_parts(ids, order[: len(own)])
+    first = int(np.argmax(PART.holds(spelled)))
+    head = [spelled[:first], declared(parts[order])]
+    return _Shares(
+        ids=np.concatenate([*head, spelled[bar_offsets(spelled)[0] :]]).astype(np.int64),
+        kept=with_parts(ids, given),
+        written=np.arange(len(order)) >= len(given),
+        sounds=parts[order] != HARMONY,
+        track=(np.cumsum(parts != HARMONY) - 1)[order],
+        promises=promises_of(parts, Reading(ids).sheet()).of(order),
+        added=tuple(track for part, track in added if part != HARMONY),
+    )
+
+
 def accompanying(
-    ids: np.ndarray, write: Collection[str], plan: Plan | None, *, free: bool = False
+    ids: np.ndarray, write: Collection[Wanted], plan: Plan | None, *, free: bool = False
 ) -> Goal:
     """Return the goal to write parts that go with the others of a piece, which stay unchanged.
 
-    `write` names instruments, or `chords`. A part of the piece with such a name is replaced; otherwise a part is
-    added, after all others. The written parts play in every bar in which another part plays, unless the plan sets
-    the number of parts that play. With `free`, parts keep no promises.
+    `write` is as in `Language.accompanying`. Parts of the piece are replaced; new ones are added after all others. The
+    written parts play in every bar in which another part plays, unless the plan sets the number of parts that play.
+    With `free`, parts keep no promises.
     """
     ids = plain(ids)
-    reading = Reading(ids)
-    existing, added = _named(reading.parts, write)
-    given = [part for part in range(len(reading.parts)) if part not in existing]
-    if not any(reading.parts[part] != HARMONY for part in given):
-        raise ValueError(f"the piece has no other part that {listed(list(write))} could accompany")
-    if len(reading.parts) + len(added) > MOST_PARTS:
-        raise ValueError(
-            f"the piece would have {len(reading.parts) + len(added)} parts; the limit is {MOST_PARTS}"
-        )
-    bars = len(reading.bars)
-    kept = with_parts(ids, given)
-    offsets = bar_offsets(kept)
-    parts = np.concatenate([reading.parts, added]).astype(np.int64)
-    order = [*given, *existing, *range(len(reading.parts), len(parts))]  # of the parts
-    written, sounds = np.arange(len(order)) >= len(given), parts[order] != HARMONY
-    new = int((written & sounds).sum())
-    playing = plan_of(Reading(kept).sheet())["players"]
-    everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
-    planned = tokens_by_bar({"players": everyone, **(plan or {})}, bars)
-    header = np.concatenate([kept[: int(np.argmax(PART.holds(kept)))], declared(parts[order])])
+    shares = _shared(ids, write)
+    if not (~shares.written & shares.sounds).any():
+        named = listed([one.name if isinstance(one, Track) else str(one) for one in write])
+        raise ValueError(f"the piece has no other part that {named} could accompany")
+    offsets, kept = bar_offsets(shares.kept), shares.kept
+    planned = shares.planned(plan)
     after = [
-        [*planned[bar], *kept[offsets[bar] + 1 : offsets[bar + 1]].tolist()] for bar in range(bars)
+        [*tokens, *kept[offsets[bar] + 1 : offsets[bar + 1]].tolist()]
+        for bar, tokens in enumerate(planned)
     ]
-    script = Script.around([[]] * bars, after)
-    promises = None if free else promises_of(parts, reading.sheet()).of(order)
-    grammar = EnsembleGrammar(
-        write=np.flatnonzero(written),
-        metres=False,
-        plays="players" not in (plan or {}),
-        promises=promises,
-    )
     piece = decoded(ids)
-    # Every part except the chords has a track. New tracks follow those of the piece.
-    track = (np.cumsum(parts != HARMONY) - 1)[order]
-    writes_chords = bool((written & ~sounds).any())
 
     def whole(sequence: np.ndarray) -> np.ndarray:
-        joined = _joined(piece, decoded(sequence), track[sounds], written[sounds])
-        return _encoded(joined if writes_chords else joined.replace(markers=piece.markers), ids)
+        new = shares.in_piece(piece, sequence)
+        others = piece.notes[~np.isin(piece.notes.track, shares.tracks)]
+        notes = Notes.concatenate([others, new.notes]).sorted()
+        markers = new.markers if shares.writes_chords else piece.markers
+        return _encoded(new.replace(notes=notes, markers=markers), ids)
 
+    header = shares.ids[: bar_offsets(shares.ids)[0]]
+    grammar = EnsembleGrammar(
+        write=np.flatnonzero(shares.written),
+        metres=False,
+        plays="players" not in (plan or {}),
+        promises=None if free else shares.promises,
+    )
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
+        grammar=Scripted(grammar, Script.around([[]] * len(after), after), may_end_silent=True),
+        whole=whole,
+        setting=shares.setting,
+        tracks=shares.tracks,
+        writes_chords=shares.writes_chords,
+    )
+
+
+def rewriting(
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    write: Collection[Wanted],
+    plan: Plan | None,
+    *,
+    free: bool = False,
+) -> Goal:
+    """Return the goal to write some parts in the bars start … stop − 1 of a piece; all other notes stay.
+
+    It is that of a gap in which the given parts are known. New parts play in these bars only. With `free`, parts keep
+    no promises.
+    """
+    ids = plain(ids)
+    shares = _shared(ids, write)
+    bars = len(bar_offsets(ids)) - 1
+    check_gap(start, stop, bars, most=bars)
+    if stop - start == bars and (~shares.written & shares.sounds).any():
+        return accompanying(ids, write, plan, free=free)
+    offsets, suffix = bar_offsets(shares.ids), bars_after_gap(shares.ids, stop)
+    own, planned = bar_offsets(shares.kept), shares.planned(plan)
+    gap = [
+        [
+            *([SEAM_1 + stop - 1 - bar] if stop - bar <= COUNTED else []),
+            *planned[bar],
+            *shares.kept[own[bar] + 1 : own[bar + 1]].tolist(),
+        ]
+        for bar in range(start, stop)
+    ]
+    head, before = shares.ids[: offsets[0]], shares.ids[offsets[0] : offsets[start]]
+    script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
+    grammar = EnsembleGrammar(
+        write=np.flatnonzero(shares.written),
+        metres=False,
+        given_bars=start,
+        plays="players" not in (plan or {}),
+        promises=None if free else shares.promises,
+    )
+    piece = decoded(ids)
+    lines = np.append(0, np.cumsum(Reading(ids).bars.length)) * STEPS_PER_SUBBEAT
+    begins, ends = lines[[start, stop]].tolist()
+
+    def whole(sequence: np.ndarray) -> np.ndarray:
+        new = shares.in_piece(piece, sequence)
+        whole_band = piece.replace(tracks=new.tracks)
+        filled = _filled(whole_band, new, begins, ends, is_last=stop == bars, tracks=shares.tracks)
+        markers = filled.markers if shares.writes_chords else piece.markers
+        return _encoded(filled.replace(markers=markers), ids)
+
+    return Goal(
+        prompt=np.concatenate([head, suffix, before, [BAR], gap[0]]).astype(np.int64),
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
-        tracks=tuple(track[written & sounds].tolist()),
-        writes_chords=writes_chords,
+        elsewhere=shares.ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
+        replaced=shares.ids[offsets[start] : offsets[stop]],
+        setting=shares.setting,
+        tracks=shares.tracks,
+        writes_chords=shares.writes_chords,
     )
 
 
@@ -266,28 +400,54 @@ def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool
     return tokens_by_bar({**found, **asked}, bars)[-1]
 
 
-def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[int]]:
-    """Return the existing parts that names refer to, and the instruments of the parts to add."""
+def _wanted(
+    parts: np.ndarray, write: Collection[Wanted]
+) -> tuple[list[int], list[tuple[int, Track]]]:
+    """Return the existing parts that are to be written, and the instruments and tracks of those to add."""
     if not write:
         raise ValueError("no part is named; name an instrument to write, such as piano or drums")
-    labels = names_of(parts)
-    existing, added = [], []
-    for name in dict.fromkeys(write):
-        label = label_of(name)
-        candidates = (label,) if label in labels else instruments(name)
-        if found := [index for index, each in enumerate(labels) if each in candidates]:
-            existing.append(found[0])
-        else:
-            added.append(PART_NAMES.index(candidates[0]))
-    return sorted(existing), added
+    labels, with_track = names_of(parts), np.flatnonzero(parts != HARMONY)
+    existing: list[int] = []
+    added: list[tuple[int, Track]] = []
+    new = parts
+    for one in dict.fromkeys(write):
+        if isinstance(one, int):
+            existing.append(int(with_track[one]))
+            continue
+        instrument = instrument_of(one) if isinstance(one, Track) else -1
+        if isinstance(one, str):
+            label = label_of(one)
+            candidates = (label,) if label in labels else instruments(one)
+            if found := [index for index, each in enumerate(labels) if each in candidates]:
+                existing.append(found[0])
+                continue
+            instrument = PART_NAMES.index(candidates[0])
+        new = np.append(new, instrument)
+        added.append(
+            (
+                instrument,
+                one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1])),
+            )
+        )
+    return sorted({*existing}), added
 
 
 def _encoded(score: Score, ids: np.ndarray) -> np.ndarray:
     return spell(sheet_of(score)[0]).astype(np.uint16) if len(score.notes) else ids[:1]
 
 
-def _filled(piece: Score, new: Score, begins: int, ends: int, is_last: bool) -> Score:
-    """Return a piece with the notes and chords of another one in a gap, where new notes end unless it is the last."""
+def _filled(
+    piece: Score,
+    new: Score,
+    begins: int,
+    ends: int,
+    is_last: bool,
+    tracks: Collection[int] | None = None,
+) -> Score:
+    """Return a piece with the notes and chords of another one in a gap, where new notes end unless it is the last.
+
+    `tracks`: those whose notes are replaced; None for all.
+    """
 
     def inside(onset: Any) -> Any:
         return (onset >= begins) & (onset < ends)
@@ -296,23 +456,11 @@ def _filled(piece: Score, new: Score, begins: int, ends: int, is_last: bool) -> 
     if not is_last:
         longest = LENGTHS[longest_within(ends - added.onset_ticks)]
         added = added.replace(duration_ticks=np.minimum(added.duration_ticks, longest))
-    notes = Notes.concatenate([piece.notes[~inside(piece.notes.onset_ticks)], added])
+    gone = inside(piece.notes.onset_ticks)
+    if tracks is not None:
+        gone &= np.isin(piece.notes.track, [*tracks])
+    notes = Notes.concatenate([piece.notes[~gone], added])
     markers = [marker for marker in piece.markers if not inside(marker.onset_ticks)]
     markers += [marker for marker in new.markers if inside(marker.onset_ticks)]
     markers.sort(key=lambda marker: marker.onset_ticks)
     return piece.replace(notes=notes.sorted(), markers=tuple(markers))
-
-
-def _joined(piece: Score, new: Score, track: np.ndarray, written: np.ndarray) -> Score:
-    """Return a piece with the written tracks of a new one, which replace its own or are added, and the new chords.
-
-    `track` is the track of the piece for each one of the new piece, and `written` whether that is written.
-    """
-    notes = new.notes
-    notes = notes.replace(track=track[notes.track])[written[notes.track]]
-    kept = piece.notes[~np.isin(piece.notes.track, track[written])]
-    tracks = [*piece.tracks] + [None] * (len(track) - len(piece.tracks))
-    for number, its in zip(track.tolist(), new.tracks, strict=True):
-        tracks[number] = tracks[number] or its
-    notes = Notes.concatenate([kept, notes]).sorted()
-    return piece.replace(notes=notes, tracks=tuple(tracks), markers=new.markers)

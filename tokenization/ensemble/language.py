@@ -22,7 +22,14 @@ from tokenization.analysis.parts import (
     remarks_on_others,
 )
 from tokenization.ensemble.beginning import beginning, beginnings, key_of, with_style_and_key
-from tokenization.ensemble.goals import accompanying, continuing, infilling, unscripted
+from tokenization.ensemble.goals import (
+    accompanying,
+    continuing,
+    infilling,
+    rewriting,
+    unscripted,
+)
+from tokenization.ensemble.naming import parts_named
 from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
 from tokenization.ensemble.sequences import decoded, plain
 from tokenization.ensemble.spelling import (
@@ -62,7 +69,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 from tokenization.grammar import Grammar
-from tokenization.language import Encoded, Goal, Language
+from tokenization.language import Encoded, Goal, Language, Wanted
 from tokenization.score import Marker, Score, Track, steps_of, sustained
 from tokenization.wording import Remark
 
@@ -264,7 +271,7 @@ class Ensemble(Language):
         moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(ticks)]
         return {"bar_ticks": stride, "step_ticks": stride, "moves": moves}
 
-    # What follows is done in beginning.py, plan.py and goals.py.
+    # What follows is done in beginning.py, plan.py, naming.py and goals.py.
 
     def beginnings(self) -> dict[str, list[str]]:
         return beginnings()
@@ -280,21 +287,27 @@ class Ensemble(Language):
     def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
         return bars_back(asked, bars)
 
+    def parts_named(self, tracks: Sequence[Track], names: Collection[int | str]) -> list[Wanted]:
+        return parts_named(tracks, names)
+
     def infilling(
         self,
         ids: np.ndarray,
         start: int,
         stop: int,
         *,
+        write: Collection[Wanted] | None = None,
         plan: Plan | None = None,
         free: bool = False,
     ) -> Goal:
-        return infilling(ids, start, stop, plan, free=free)
+        if write is None:
+            return infilling(ids, start, stop, plan, free=free)
+        return rewriting(ids, start, stop, write, plan, free=free)
 
     def accompanying(
         self,
         ids: np.ndarray,
-        write: Collection[str],
+        write: Collection[Wanted],
         *,
         plan: Plan | None = None,
         free: bool = False,

@@ -367,12 +367,13 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
 def _tracks(sheet: Sheet, setting: Setting) -> tuple[Track, ...]:
     """Return the tracks of the setting, then a new one for each further part."""
     parts = sheet.parts[sheet.parts != HARMONY]
-    new = [_new_track(int(part), int(v)) for part, v in zip(parts, voices_of(parts), strict=True)]
+    new = [new_track(int(part), int(v)) for part, v in zip(parts, voices_of(parts), strict=True)]
     kept = setting.tracks[: len(new)]
     return (*kept, *new[len(kept) :])
 
 
-def _new_track(instrument: int, voice: int) -> Track:
+def new_track(instrument: int, voice: int) -> Track:
+    """Return the track of a new part."""
     name = PART_NAMES[instrument].replace("_", " ").capitalize()
-    program = 0 if instrument == DRUMS else INSTRUMENTS[PART_NAMES[instrument]][0]
+    program = INSTRUMENTS[PART_NAMES[instrument]][0] if instrument < PITCHED else 0
     return Track(name if voice == 1 else f"{name} {voice}", program, instrument == DRUMS)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.chords import named, text_of
+from tokenization.analysis.chords import marker_in, named, parse, text_of
 from tokenization.edit import Edit, NotKept, new_bars
 from tokenization.midi import reading
 from tokenization.score import Notes, Score, Track
@@ -126,8 +126,8 @@ class KeptMidi:
     def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
         """Return the file with the new notes of a score, and with texts at its start.
 
-        A continuation follows the events before the seam. Otherwise the new notes replace those of the parts that the
-        model read in the new bars, or those of the new tracks.
+        A continuation follows the events before the seam. Otherwise the new notes replace those of the new tracks, or
+        of all that the model read, in the new bars.
         """
         edit = self.edit
         if edit.is_continuation:
@@ -136,10 +136,12 @@ class KeptMidi:
             slopes = np.diff(known) / np.diff(beats)
             if np.allclose(slopes, slopes[0], rtol=1e-6):  # the score has the beats of the file
                 self._write_bars(score)
-        elif edit.stop is None:
-            self._remove(0, reading.LAST_TICK + 1)
         else:
-            self._remove(self._first_tick(edit.start), self._first_tick(edit.stop))
+            stop = reading.LAST_TICK + 1 if edit.stop is None else self._first_tick(edit.stop)
+            start = 0 if edit.stop is None else self._first_tick(edit.start)
+            self._remove(start, stop)
+            if edit.over_chords:
+                self._replace_chords(score, start, stop)
         self._write_notes(edit.new_in(score))
         return self._encoded(self._seam if edit.is_continuation else None, texts)
 
@@ -162,6 +164,22 @@ class KeptMidi:
             for note in self.of_key[self.keys[source]]:
                 if start <= note.tick < stop:
                     self.chunks[note.key.chunk].removed |= {note.on, note.off}
+
+    def _replace_chords(self, score: Score, start: int, stop: int) -> None:
+        """Replace the chords in start … stop − 1 by those of the score; the old ones stay in force from `stop` on."""
+        for chunk in self.chunks:
+            for number, (tick, status, data, _) in enumerate(chunk.events):
+                if status == reading.MARKER and start <= tick < stop:
+                    text = marker_in(tick, reading.decode_text(data)).text
+                    chunk.removed |= {number} if parse(text) is not None else set()
+        own = {marker.onset_ticks for marker in named(self.read)}
+        last = None
+        for marker in score.markers:
+            at = int(self.edit.tick_of(marker.onset_ticks))
+            returns = own and at not in own and marker.onset_ticks == self.edit.stop
+            if (self.edit.holds(marker.onset_ticks) and marker.text != last) or returns:
+                self.chunks[0].add(at, AMID, reading.MARKER, text_of(marker).encode())
+            last = marker.text if self.edit.holds(marker.onset_ticks) else None
 
     def _end_at_seam(self) -> None:
         """End sounding notes and reset channels at the seam; remove notes before it that count as after it."""
@@ -252,7 +270,7 @@ class KeptMidi:
         return number, channel
 
     def _write_to(self, number: int, channel: int, notes: Notes) -> None:
-        """Add notes to a chunk; new and kept notes of one key end each other where they start."""
+        """Add notes to a chunk; of one key, new notes end where kept ones start, and start where kept ones end."""
         # The rest that completes a pickup is before the start of the file.
         onsets, ends = (
             np.maximum(self.edit.tick_of(ticks), 0)
@@ -267,18 +285,13 @@ class KeptMidi:
                 kept[note.pitch].append(note)
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
         for on, end, pitch, velocity in rows[np.argsort(onsets, kind="stable")].tolist():
-            later = [note.tick for note in kept[pitch] if note.tick > on]
-            for note in kept[pitch]:
-                if (
-                    note.tick < on < note.end
-                    and note.off is not None
-                    and note.off not in chunk.removed
-                ):
-                    chunk.removed.add(note.off)
-                    _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
-                    chunk.add(on, BEFORE, status, data)
-            chunk.add(on, AFTER, 0x90 | channel, (pitch, velocity))
-            chunk.add(min([max(end, on + 1), *later]), BEFORE, 0x80 | channel, (pitch, 64))
+            before = [note.end for note in kept[pitch] if note.tick <= on < note.end]
+            start, stop = max([on, *before]), max(end, on + 1)
+            later = [note.tick for note in kept[pitch] if note.tick > start]
+            if start >= (stop := min([stop, *later])):
+                continue
+            chunk.add(start, AFTER, 0x90 | channel, (pitch, velocity))
+            chunk.add(stop, BEFORE, 0x80 | channel, (pitch, 64))
 
     def _encoded(self, seam: int | None, texts: Iterable[str]) -> bytes:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""

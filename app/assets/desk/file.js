@@ -99,11 +99,11 @@ function isEntry(entry) {
   const { region, kind, how, state, piece } = entry,
     isTake = kind === "take";
   if (!region) return !isTake && state !== "running";
-  const tracks = region.tracks ?? [];
+  const { tracks } = region;
   return (
     region.first < region.stop &&
-    tracks.every((track) => track < piece.tracks.length) &&
-    (!isTake || how !== "accompany" || tracks.length > 0)
+    (tracks ?? []).every((track) => track < piece.tracks.length) &&
+    (!isTake || how !== "accompany" || Boolean(tracks))
   );
 }
 

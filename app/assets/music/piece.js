@@ -163,7 +163,7 @@ export function regionWithout(region, first, stop) {
 export function aroundNew({ region, piece }) {
   const bars = barCount(piece),
     open = region?.stop >= bars;
-  if (!region || region.tracks || (open && !region.first)) return null;
+  if (!region || (open && !region.first)) return null;
   const first = Math.max(0, region.first - (open ? 1 : 2)),
     stop = Math.min(bars, region.stop + (open ? 0 : 2));
   return first || stop < bars ? { first, stop } : null;

@@ -1,6 +1,7 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
+import { partOf } from "../music/naming.js";
 import {
   aroundNew,
   barCount,
@@ -236,13 +237,14 @@ export class App {
   }
 
   // Apply an action to the selected bars of the piece or of a take.
-  bars(id, act, { first, stop }) {
+  bars(id, act, { first, stop }, tracks = []) {
     this.say("");
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (this.desk.open.current !== id) this.use(id);
+    const parts = tracks.map((track) => partOf(piece, track));
     if (act === "rewrite")
-      return this.composer.start({ kind: "infill", first: first + 1, last: stop });
+      return this.composer.start({ kind: "infill", first: first + 1, last: stop, parts });
     if (act === "continue") {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });

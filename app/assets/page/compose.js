@@ -48,7 +48,7 @@ export class Composer {
       variations,
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
-      chords: lacks.chords ? "" : chords,
+      chords: lacks.chords || what.kind !== "continue" ? "" : chords,
       promptBars: current ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,

@@ -1,4 +1,5 @@
 // The history: all pieces and takes, in the order in which they were made.
+import { namesOf } from "../music/naming.js";
 import { action, barsLabel, count, fold, icon, make } from "../widgets/parts.js";
 
 const KINDS = { file: "opened", example: "example", edit: "edited" };
@@ -6,13 +7,15 @@ const KINDS = { file: "opened", example: "example", edit: "edited" };
 // The facts of an entry, the most important first.
 function factsOf(entry) {
   const { kind, piece, region, how, model, seed, made, act } = entry,
-    bars = count(piece.lines.length - 1, "bar");
+    all = count(piece.lines.length - 1, "bar");
   const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   if (kind === "take" && region) {
-    const what = how === "continue" ? "" : " rewritten";
-    return [barsLabel(region) + what, model, `seed ${seed}`, time];
+    const names = region.tracks && namesOf(piece, region.tracks),
+      bars = barsLabel(region),
+      what = how === "continue" ? bars : `${names ? `${names} in ${bars}` : bars} rewritten`;
+    return [how === "accompany" ? `${names} written` : what, model, `seed ${seed}`, time];
   }
-  return [act ?? KINDS[kind], bars, time].filter(Boolean);
+  return [act ?? KINDS[kind], all, time].filter(Boolean);
 }
 
 export function historyPart(app) {

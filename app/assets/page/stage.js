@@ -1,6 +1,7 @@
 // The stage: the piece to work on, the notes on its import, and the ways to open one.
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
+import { addMenu, harmoniseMenu } from "../widgets/add_parts.js";
 import { cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
 import { action, count, fold, make, marked, menu } from "../widgets/parts.js";
@@ -111,7 +112,8 @@ export function stagePart(app, lanesNow) {
   app.stageRoll = roll.canvas;
   const hands = make("span", "mg-hands", [star, newMenu(app), ...filePicker(app)]),
     head = make("div", "mg-head", [title, facts, hands]),
-    actions = make("span", "mg-actions", [pencil, save]),
+    jobs = [addMenu(app), harmoniseMenu(app)],
+    actions = make("span", "mg-actions", [...jobs, pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
     folds = make("div", "mg-folds", [mix, played, read]);
   const within = [head, idea, roll.view, score.box, plan.row, bar, foot, folds],
@@ -120,7 +122,7 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     for (const part of [facts, star, roll.view, foot]) part.hidden = !entry;
-    for (const part of [idea, plan, score, mix, played]) part.show();
+    for (const part of [idea, plan, score, mix, played, ...jobs]) part.show();
     read.show(entry);
     // At the start, a piece is being opened.
     title.textContent = title.title = entry?.title ?? (desk.past.length ? "New idea" : "…");

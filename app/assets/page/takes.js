@@ -8,8 +8,12 @@ import { planShown } from "../widgets/plan_view.js";
 
 const HINT = "Takes appear here note by note, and you can play them while they are being written.";
 
+// Whether only chords are new.
+const isChords = (region) => region.tracks?.length === 0;
+
 // Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
-function factsOf({ state, how, seed }, fresh) {
+function factsOf({ state, how, seed, region }, fresh) {
+  if (isChords(region)) return state === "running" ? "Chords" : `New chords · seed ${seed}`;
   if (state === "running") return count(fresh, "new note");
   if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
   if (how === "infill") return `These bars are now empty · seed ${seed}`;
@@ -39,7 +43,7 @@ function takeCard(app, id, axis) {
     facts.textContent = factsOf(entry, fresh);
     parts.show(entry, { lanes, seen: aroundNew(entry), plan: planShown(app, entry) });
     further.hidden = menu.hidden = drop.hidden = !over;
-    further.disabled = !fresh && how !== "infill";
+    further.disabled = !fresh && how !== "infill" && !isChords(entry.region);
   }
   return { id, card, show, roll, play };
 }

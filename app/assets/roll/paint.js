@@ -213,13 +213,17 @@ function paintNotes(on) {
   pen.globalAlpha = 1;
 }
 
+// The lanes of the selected tracks.
+const pickedOf = ({ laid, picked }) => laid.filter(({ index }) => picked.has(index));
+
 function paintRange({ roll, pen, ink, piece, x, height }) {
   if (!roll.range) return;
   const { first, stop } = roll.range,
     from = x(piece.lines[first]),
     wide = x(piece.lines[Math.min(stop, barCount(piece))]) - from;
   pen.fillStyle = ink.range;
-  pen.fillRect(from, 0, wide, height);
+  if (!roll.picked.size) pen.fillRect(from, 0, wide, height);
+  for (const lane of pickedOf(roll)) pen.fillRect(from, lane.top, wide, lane.bottom - lane.top);
   pen.fillStyle = ink["given-0"];
   pen.fillRect(from, 0, wide, 3);
   for (const at of [from, from + wide - 1]) pen.fillRect(at, 0, 1, height);
@@ -246,6 +250,9 @@ function paintGutter({ pen, ink, roll, gutter, height }) {
   pen.fillRect(0, 0, gutter - 1, height);
   pen.fillStyle = ink["line-strong"];
   pen.fillRect(gutter - 1, 0, 1, height);
+  pen.fillStyle = ink.range;
+  for (const { top, bottom } of pickedOf(roll))
+    pen.fillRect(0, top - NAME, gutter - 1, bottom - top + NAME);
   for (const lane of roll.laid) {
     const y = (row) => lane.top + (row + 0.5) * lane.step,
       least = roll.laid.length > 1 ? lane.top - NAME / 2 + 2 + STEP : 0; // below the name of the track

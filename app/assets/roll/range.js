@@ -1,5 +1,5 @@
-// Dispatches presses on a roll: moving the end of the prompt, editing notes, editing the plan, or selecting bars, by touch
-// only on the ruler. A press without a drag seeks.
+// Dispatches presses on a roll: moving the end of the prompt, editing notes, editing the plan, selecting tracks at their heads,
+// or selecting bars, by touch only on the ruler. A press without a drag seeks.
 import { barAt, barCount, lineNear } from "../music/piece.js";
 import { bending } from "./plan.js";
 
@@ -44,10 +44,24 @@ function dragOf(roll, event) {
   roll.canvas.focus({ preventScroll: true });
   if (place.part === "end") return { move: (to) => moveEnd(roll, to) };
   if (hand?.on && place.part === "notes") return hand.down(event, place);
+  if (place.part === "track" && event.pointerType !== "touch") return picking(roll, place.lane);
   const bends = place.part === "plan" && bending(roll, event);
   if (bends) return bends;
   const scrolls = event.pointerType === "touch" && place.part !== "ruler";
   return scrolls ? null : choosing(roll, event);
+}
+
+// Select a track at its head, and those over which the pointer is dragged.
+function picking(roll, lane) {
+  const over = new Set();
+  function reach({ index }) {
+    if (!over.has(index)) roll.pick(index);
+    over.add(index);
+  }
+  return {
+    move: (event) => reach(roll.placeAt(event).lane ?? lane),
+    end: (event) => event.type === "pointerup" && reach(lane),
+  };
 }
 
 // Move the end of the prompt; a slider of the settings does the same by keys.
@@ -84,8 +98,10 @@ function listenForTaps(roll) {
   const { canvas } = roll,
     partOf = (event) => roll.placeAt(event).part;
   canvas.addEventListener("click", (event) => {
-    const taps = event.pointerType === "touch" && !roll.acts.hand?.on;
-    if (taps && !["ruler", "end"].includes(partOf(event))) press(roll, event);
+    const taps = event.pointerType === "touch" && !roll.acts.hand?.on,
+      { part, lane } = roll.placeAt(event);
+    if (taps && part === "track") roll.pick(lane.index);
+    else if (taps && !["ruler", "end"].includes(part)) press(roll, event);
   });
   // By touch, a drag on the ruler selects and elsewhere scrolls.
   const drags = (event) => {

@@ -55,6 +55,7 @@ export class Roll {
     this.canvas.role = "application";
     this.canvas.ariaRoleDescription = "piano roll";
     this.piece = this.region = this.range = null;
+    this.picked = new Set(); // the selected tracks; all if there are none
     this.plan = null; // the plan to show: {curve, goals, lines, next, isOpen(bar)}
     this.lanes = this.laid = [];
     this.high = height;
@@ -80,6 +81,7 @@ export class Roll {
     const { piece } = entry;
     this.plan = plan;
     if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
+    if (!this.range) this.picked.clear();
     this.id = entry.id;
     this.piece = piece;
     this.region = entry.region ?? null;
@@ -91,7 +93,7 @@ export class Roll {
     const words = [
       `${this.label}: ${noteCount(piece)} notes in ${barCount(piece)} bars.`,
       form && `Form: ${form}.`,
-      "Space plays, the left and right arrows move by bars or select bars with Shift.",
+      "Space plays, the left and right arrows move by bars or select bars with Shift, and T selects tracks.",
     ];
     this.canvas.ariaLabel = words.filter(Boolean).join(" ");
     this.layout();
@@ -156,7 +158,7 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // The part of the roll under a pointer: end of the prompt, ruler with chords, plan, or a pitch of a lane.
+  // The part of the roll under a pointer: end of the prompt, ruler with chords, plan, head of a track, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
     const foot = this.view.clientHeight - laneOf(this);
@@ -166,6 +168,8 @@ export class Roll {
     this.laid = placeLanes(this.lanes, topOf(this), foot);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
+    const isHead = event.clientX - this.view.getBoundingClientRect().left < this.gutter;
+    if (isHead && this.laid.length > 1) return { part: "track", lane };
     return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
   }
 
@@ -229,8 +233,32 @@ export class Roll {
 
   select(range) {
     this.range = range;
+    if (!range) this.picked.clear();
     this.draw();
     this.acts.range?.(this.range);
+  }
+
+  // Select a track, or no longer; without selected bars, in all of them.
+  pick(track) {
+    const { picked } = this;
+    if (!picked.delete(track)) picked.add(track);
+    const all = { first: 0, stop: barCount(this.piece) };
+    this.select(picked.size || this.isPart ? (this.range ?? all) : null);
+  }
+
+  // Whether not all bars are selected.
+  get isPart() {
+    return Boolean(this.range && (this.range.first || this.range.stop < barCount(this.piece)));
+  }
+
+  // Select the track after the last selected one, alone.
+  pickNext() {
+    const order = this.laid.map(({ index }) => index),
+      [last] = [...this.picked].slice(-1),
+      next = order[(order.indexOf(last) + 1) % order.length];
+    if (order.length < 2) return;
+    this.picked.clear();
+    this.pick(next);
   }
 
   key(event) {
@@ -241,6 +269,7 @@ export class Roll {
       ArrowRight: () => this.step(1, event),
       Home: () => this.acts.seek?.(0),
       Escape: () => this.range && this.select(null),
+      t: () => this.pickNext(),
     }[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();

@@ -1,8 +1,9 @@
 // The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save.
-import { isHeard } from "../music/heard.js";
+import { isHeard, tracksWithNotes } from "../music/heard.js";
+import { namesOf } from "../music/naming.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Roll } from "../roll/roll.js";
-import { able, action, barsLabel, icon, make, mark, passFocus, rename } from "./parts.js";
+import { able, action, barsLabel, count, icon, make, mark, passFocus, rename } from "./parts.js";
 import { saveMenu } from "./save_menu.js";
 
 const ACTS = {
@@ -41,7 +42,7 @@ export function cardParts(app, entryOf, options) {
 }
 
 // Label each action with what it would do to the bars, or why it is not possible.
-function showActs(acts, { model, composer }, { piece, state }, { first, stop }) {
+function showActs(acts, { model, composer }, { piece, state }, { first, stop }, picked) {
   // While a take is being written, its bars can be neither cut nor deleted.
   const busy = composer.busy && BUSY,
     growing = state === "running" && GROWING,
@@ -49,8 +50,13 @@ function showActs(acts, { model, composer }, { piece, state }, { first, stop }) 
     last = stop >= barCount(piece) && "The piece already ends here.",
     all = last && !first && "These are all the bars of the piece; open another piece instead.";
   const { infill: lacks = false } = model.lacks,
-    bars = barsLabel({ first, stop });
-  able(acts.rewrite, `Rewrite ${bars}; everything else stays as it is`, lacks, empty, busy);
+    bars = barsLabel({ first, stop }),
+    what = picked.length ? `${namesOf(piece, picked)} in ${bars}` : bars;
+  able(acts.rewrite, `Rewrite ${what}; everything else stays as it is`, lacks, empty, busy);
+  acts.rewrite.textContent =
+    ACTS.rewrite + (picked.length ? ` ${count(picked.length, "track")}` : "");
+  // The others act on all tracks.
+  for (const one of ["continue", "end", "delete"]) acts[one].hidden = picked.length > 0;
   able(acts.continue, `Continue after bar ${stop}`, busy);
   able(acts.end, `End the piece after bar ${stop}`, growing, last);
   able(acts.delete, `Delete ${bars}; later bars move forward`, growing, all);
@@ -61,24 +67,45 @@ function rangeBar(app, roll, entryOf) {
   const words = make("span", "mg-range-words");
   const leave = () => (passFocus(box, roll.canvas), roll.select(null));
   function press(name) {
-    const { range } = roll;
+    const { range } = roll,
+      picked = [...roll.picked];
     if (name !== "loop") leave();
-    app.bars(entryOf().id, name, range);
+    app.bars(entryOf().id, name, range, picked);
   }
   const acts = {};
   for (const [name, text] of Object.entries(ACTS)) acts[name] = action(text, () => press(name));
   acts.rewrite.classList.add("mg-new");
   const clear = icon("close", "Clear selection", leave),
-    within = [words, ...Object.values(acts), clear],
+    tracks = make("span", "mg-picks"),
+    within = [words, tracks, ...Object.values(acts), clear],
     box = make("div", "mg-range-bar", within, { hidden: true, role: "group" });
+
+  // Buttons that select the tracks with notes; the heads of the lanes do the same.
+  let offered = "";
+  function offer({ piece }) {
+    const used = tracksWithNotes(piece).sort((a, b) => a - b),
+      key = JSON.stringify(used.map((index) => [index, piece.tracks[index].name]));
+    tracks.hidden = used.length < 2;
+    if (key !== offered)
+      tracks.replaceChildren(
+        ...used.map((index) => {
+          const button = action(piece.tracks[index].name, () => roll.pick(index));
+          button.dataset.track = index;
+          return button;
+        }),
+      );
+    offered = key;
+    for (const one of tracks.children) one.ariaPressed = roll.picked.has(Number(one.dataset.track));
+  }
 
   function show(range) {
     box.hidden = !range;
     if (!range) return;
+    offer(entryOf());
     const bars = barsLabel(range);
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.ariaLabel = `Actions for ${bars}`;
-    showActs(acts, app, entryOf(), range);
+    showActs(acts, app, entryOf(), range, [...roll.picked]);
   }
   return Object.assign(box, { show });
 }

@@ -1,7 +1,10 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
-import { FULL, silentOf } from "../music/heard.js";
+import { FULL, silentOf, tracksWithNotes } from "../music/heard.js";
 import { INSTRUMENTS } from "../music/instruments.js";
+import { partOf } from "../music/naming.js";
 import { able, action, fold, make, onFields, options, rename } from "./parts.js";
+
+const ALONE = "There is no other part with notes; select bars to rewrite them.";
 
 export function mixer(app) {
   // Silent tracks are named on the closed fold, too, so that nobody wonders why nothing sounds.
@@ -48,24 +51,25 @@ function trackLine(app, track, index) {
     names = track.drum ? ["Drum kit"] : INSTRUMENTS,
     chosen = { name: "program", ariaLabel: `Instrument of ${track.name}`, disabled: track.drum },
     kind = make("select", "", options([...names.entries()]), chosen);
-  const begin = () => app.composer.start({ kind: "accompany", parts: [track.name.toLowerCase()] });
+  const begin = () =>
+    app.composer.start({ kind: "accompany", parts: [partOf(desk.current.piece, index)] });
   const write = action("Rewrite this part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
   onFields(line, (name, value) => change({ [name]: Number(value) }));
   name.style.borderColor = `var(--mg-given-${index % 3})`;
   line.show = () => {
     const mix = mixOn(),
-      { parts, lacks } = app.model,
-      part = track.name.toLowerCase();
+      { lacks } = app.model,
+      { piece } = desk.current;
     mute.ariaPressed = mix.mute;
     solo.ariaPressed = mix.solo;
     volume.value = mix.volume;
     if (!track.drum) kind.value = mix.program;
     able(
       write,
-      `Write the ${part} part again; the other parts stay as they are.`,
-      !parts.includes(part) && (lacks.accompany ?? ""),
-      !desk.current?.piece.notes.length && "There are no notes to accompany yet.",
+      `Write ${track.name} again; the other parts stay as they are.`,
+      lacks.accompany ?? false,
+      !tracksWithNotes(piece).some((one) => one !== index) && ALONE,
       app.composer.busy && "The model is composing; press Stop first.",
     );
   };

@@ -34,7 +34,7 @@ class MusicRequest(Request):
     rest: int = 0  # empty bars before the first note, which the page counts
     first: int = 1  # first bar to rewrite
     last: int = 1
-    parts: tuple[str, ...] = ()  # to accompany the others
+    parts: tuple[int | str, ...] = ()  # to write, as `Language.parts_named` takes them
     idea: Mapping[str, Any] = field(default_factory=dict)  # for a new piece
 
 
@@ -42,8 +42,10 @@ class MusicRequest(Request):
 Kind = Literal["continue", "infill", "accompany"]
 Whole = Annotated[int, Field(strict=True)]
 Number = Whole | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+PartName = Annotated[str, StringConstraints(max_length=200, strip_whitespace=True)]
 Name = Annotated[str, StringConstraints(max_length=40, strip_whitespace=True)]
 Names = Annotated[list[Name], Field(max_length=32)]  # a language limits how many parts it can write
+Parts = Annotated[list[Whole | PartName], Field(max_length=32)]
 Curve = Literal["density", "register", "loudness"]
 Values = Annotated[list[Number | None], Field(max_length=MOST_BARS)]
 
@@ -65,7 +67,7 @@ class _Plain(BaseModel):
     rest: Whole = 0
     first: Whole = 0
     last: Whole = 0
-    parts: Names = []
+    parts: Parts = []
     idea: _Idea | None = None
     bars: Annotated[Whole, Field(ge=1, le=MOST_BARS)]
     variations: Annotated[Whole, Field(ge=1, le=MOST_VARIATIONS)]
@@ -168,8 +170,9 @@ def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedT
         silent = "; continue from the last note instead" if last > piece.bars else ""
         within = f"the {piece.bars} bars of the piece{silent}"
         raise ValueError(f"bars {first} to {last} are not within {within}")
-    work = infilling(model, piece, (first, last), request)
-    return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)
+    work = infilling(model, piece, (first, last), request, request.parts or None)
+    region = Region(first=first - 1, stop=last, tracks=work.goal.tracks, begun=first)
+    return StreamedTakes(work, region, bars=piece.bars)
 
 
 def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:

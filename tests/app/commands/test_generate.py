@@ -68,7 +68,13 @@ def test_each_command_does_its_job(tmp_path, command, refused):
     for name, words, wanted in (
         ("end", ["--bars", 1], {}),
         ("rewrite", ["--range", "2-2"], {"written_bars": [2, 2]}),
-        ("harmonise", [], {"written_parts": ["nylon guitar"]}),
+        (
+            "rewrite",
+            ["--range", "2", "--parts", "Other", "+violin"],
+            {"written_bars": [2, 2], "written_parts": ["Other", "+violin"]},
+        ),
+        ("harmonise", [], {"written_parts": ["+nylon guitar"]}),
+        ("accompany", ["--write", "chords"], {"written_parts": ["chords"]}),
         ("accompany", ["--write", "bass", "drums"], {"written_parts": ["bass", "drums"]}),
     ):
         shown = command(name, trio, *words, *band)

@@ -61,7 +61,10 @@ def test_music_is_written(client: Client):
     assert (fact["model"], fact["written_bars"]) == (MODEL, [3, 4])
     _, (fact,) = client.predict(trio, parts="bass", api_name="/accompany")
     assert fact["state"] == "done"
-    with pytest.raises(AppError, match="no instrument 'kazoo'"):
+    asked = {"first": 3, "last": 3, "parts": "bass, +banjo"}
+    _, (fact,) = client.predict(trio, **asked, api_name="/infill")
+    assert fact["written_parts"] == ["bass", "+banjo"]
+    with pytest.raises(AppError, match="no track or instrument 'kazoo'"):
         client.predict(trio, parts="kazoo", api_name="/accompany")
     with pytest.raises(AppError, match="There is no style 'jazz'"):
         client.predict("ensemble", style="jazz", api_name="/begin")

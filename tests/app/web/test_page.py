@@ -197,6 +197,69 @@ def test_accompany(page: Page):
     assert of(after, True) != of(before, True)
 
 
+def test_rewrite_tracks(page: Page):
+    """Bars × tracks are rewritten, chosen by heads of lanes, buttons or keys; so is every track."""
+    open_example(page, "trio-disco")
+    before = page.evaluate(NOTES)
+    choose_bars(page, 3, 3)
+    bar = page.locator(".mg-stage .mg-range-bar")
+    bar.get_by_role("button", name="Bass", exact=True).click()
+    expect(bar.get_by_role("button", name="Rewrite 1 track")).to_be_visible()
+    expect(bar.get_by_role("button", name="Delete", exact=True)).to_be_hidden()
+    page.locator(".mg-stage canvas").press("t")  # the next track alone
+    assert page.evaluate("[...musicgen.rolls.stage().picked]") == [1]
+    page.locator(".mg-stage .mg-roll").click(position={"x": 20, "y": 75})  # the head of the bass
+    assert sorted(page.evaluate("[...musicgen.rolls.stage().picked]")) == [0, 1]
+    bar.get_by_role("button", name="Rewrite 2 tracks").click()
+    await_end(page)
+    page.locator(".mg-take .mg-further").first.click()
+    after = page.evaluate(NOTES)
+
+    def kept(notes: list[int]) -> list[list[int]]:
+        rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+        return sorted(row for row in rows if row[4] > 1 or not 2 * BAR <= row[0] < 3 * BAR)
+
+    assert [row[:3] for row in kept(after)] == [row[:3] for row in kept(before)]
+    assert after != before
+    page.get_by_text("Tracks", exact=True).click()
+    for button in page.get_by_role("button", name="Rewrite this part").all():
+        expect(button).to_have_attribute("aria-disabled", "false")
+
+
+def test_add_parts_and_harmonise(page: Page):
+    """Several parts are added in one take; chords are written as symbols."""
+    choose_bars(page, 3, 16)
+    act(page, "Delete")
+    before = page.evaluate(NOTES)
+    fill(page, "variations", 1)
+    page.get_by_role("button", name="Add part", exact=True).click()
+    box = page.locator(".mg-jobs").first
+    expect(box.get_by_role("button", name="Write", exact=True)).to_have_attribute(
+        "aria-disabled", "true"
+    )
+    box.get_by_label("Drums").check()
+    box.get_by_label("Any other instrument").fill("banjo")
+    box.get_by_role("button", name="Write", exact=True).click()
+    await_end(page)
+    page.locator(".mg-take .mg-further").click()
+    assert page.evaluate("musicgen.desk.current.piece.tracks.map(({ name }) => name)") == [
+        "Piano",
+        "Drums",
+        "Banjo",
+    ]
+    after = page.evaluate(NOTES)
+    rows = [after[i : i + 5] for i in range(0, len(after), 5)]
+    assert [number for row in rows if row[4] == 0 for number in row] == before
+    page.get_by_role("button", name="Harmonise", exact=True).click()
+    page.get_by_role("button", name="Chord symbols", exact=True).click()
+    await_end(page)
+    expect(page.locator(".mg-take .mg-facts")).to_contain_text("New chords")
+    page.locator(".mg-take .mg-further").click()
+    assert page.evaluate(NOTES) == after
+    page.keyboard.press("Control+z")
+    expect(page.locator(".mg-take .mg-further")).to_be_visible()
+
+
 def test_end(page: Page):
     """Music ends at the requested bar."""
     page.get_by_label("Write an ending").check()
@@ -361,6 +424,8 @@ def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
         lambda: finished(page),
         lambda: page.locator(".mg-take .mg-menu > button").first.click(),
         lambda: page.get_by_role("button", name="Plan", exact=True).click(),
+        lambda: page.get_by_role("button", name="Add part", exact=True).click(),
+        lambda: page.keyboard.press("Escape"),
         lambda: (page.keyboard.press("Escape"), send(page, "a.mid", b"no music")),
         drawn_on,
         deleted,

@@ -61,8 +61,8 @@ class KeptMusicXml:
     def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
         """Return the file with the new notes of a score, and with texts as comments at its end.
 
-        A continuation is written into new bars after the seam. Otherwise the new notes replace those of the parts that
-        the model read in the new bars, or those of the new tracks.
+        A continuation is written into new bars after the seam. Otherwise the new notes replace those of the new tracks,
+        or of all that the model read, in the new bars.
         """
         edit, layout = self.edit, self.layout
         first, stop, order = 0, len(self.written.bars), layout.order
@@ -89,7 +89,9 @@ class KeptMusicXml:
             first, stop = self._bars_before(edit.start), self._bars_before(edit.stop)
         new = edit.new_in(score).timed(self._divisions)
         if self._has_new_chords(score):
-            self._symbols = symbols_of(new, int(self._divisions(edit.start)))
+            end = inf if edit.stop is None else int(self._divisions(edit.stop))
+            found = symbols_of(new, int(self._divisions(edit.start)))
+            self._symbols = [symbol for symbol in found if symbol[0] < end]
         self._write(new, bars, first, stop)
         return self._checked(texts, order, stop + len(bars))
 
@@ -102,7 +104,7 @@ class KeptMusicXml:
     def _has_new_chords(self, score: Score) -> bool:
         """Return whether to write chords: the file has some or they were requested, and they are new or changed."""
         edit = self.edit
-        if edit.tracks is not None or not (named(self.read) or edit.over_chords):
+        if not (edit.over_chords or (named(self.read) and edit.tracks is None)):
             return False
         stop = inf if edit.stop is None else edit.stop
         old, new = (
@@ -153,8 +155,11 @@ class KeptMusicXml:
                 part.extend(measures)
             if number in replaced and first < stop:
                 self._replace(self.measures[number], writer, first, stop)
+            elif writer.symbols and not bars:
+                self._replace_symbols(self.measures[number], writer, first, stop)
+        whole = stop if self.edit.is_continuation else len(self.written.bars)
         for track, notes in added:
-            self._add_part(track, notes, bars, stop)
+            self._add_part(track, notes, bars, whole)
 
     def _writer(self, number: int, notes: Notes, stop: int) -> PartWriter:
         tracks, before = self.written.parts[number].tracks, self.measures[number][:stop]
@@ -254,6 +259,33 @@ class KeptMusicXml:
         if writer.symbols and stop < len(measures):
             self._restore_chord(measures[stop], writer, self.layout.starts[stop])
 
+    def _replace_symbols(
+        self, measures: list[ET.Element], writer: PartWriter, first: int, stop: int
+    ) -> None:
+        """Replace the chord symbols of bars first … stop − 1, whose notes stay."""
+        for number in range(first, stop):
+            measure = measures[number]
+            for element in measure.findall("harmony"):
+                measure.remove(element)
+            divisions = _in_force(measures[: number + 1], "divisions", 1)
+            bar = self._bar(number, self.layout.starts[number], shows_time=False)
+            # After the attributes, which state the divisions.
+            heads = [n for n, one in enumerate(measure, 1) if one.tag in ("attributes", "print")]
+            at = heads[-1] if heads and heads[-1] <= 2 else 0
+            for tick, text in writer.symbols:
+                if bar.start <= tick < bar.stop:
+                    since = (tick - bar.start) * divisions / DIVISIONS
+                    symbol = harmony(text, writer.tone)
+                    new = (
+                        [_move("forward", since), symbol, _move("backup", since)]
+                        if since
+                        else [symbol]
+                    )
+                    measure[at:at] = new
+                    at += len(new)
+        if stop < len(measures):
+            self._restore_chord(measures[stop], writer, self.layout.starts[stop])
+
     def _restore_chord(self, measure: ET.Element, writer: PartWriter, start: int) -> None:
         """Write the chord in force at the start of the bar after rewritten ones, unless it states one."""
         scale = self.read.ticks_per_beat / TICKS_PER_BEAT
@@ -268,7 +300,7 @@ class KeptMusicXml:
 
     def _add_part(self, track: Track, notes: Notes, bars: list[Bar], stop: int) -> None:
         """Add a part, with rests where it has no notes; notes before a pickup are lost."""
-        known = {part.get("id") for part in self.parts}
+        known = {part.get("id") for part in self.root.iterfind("part")}
         number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
         key = f"P{number}"
         write_entry(next(self.root.iterfind("part-list")), key, track, notes, number)

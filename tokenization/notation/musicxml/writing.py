@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -87,7 +88,7 @@ def voices_of(notes: Notes, *, drums: bool = False) -> list[list[Chord]]:
             chord.notes.append((pitch, velocity))
     ordered = list(chords.values())
     if drums:
-        for chord, following in zip(ordered, [*ordered[1:], None], strict=True):
+        for chord, following in zip_longest(ordered, ordered[1:]):
             chord.end = chord.start + DIVISIONS - chord.start % DIVISIONS
             if following is not None:
                 chord.end = min(chord.end, following.start)

@@ -34,7 +34,7 @@ function penOf(painted) {
 function rolled(song, { width = 846, height = 400, zoom = null, ...more } = {}) {
   const painted = [], pen = penOf(painted), cursor = { style: {} };
   const roll = Object.assign(Object.create(Roll.prototype), {
-    piece: song, lanes: lanesOf([song]), laid: [], axis: Object.assign(new Axis(), { zoom }), gutter: 46, region: null, isPrompt: false, bars: 0, acts: {},
+    piece: song, lanes: lanesOf([song]), laid: [], axis: Object.assign(new Axis(), { zoom }), gutter: 46, region: null, picked: new Set(), isPrompt: false, bars: 0, acts: {},
     view: { clientWidth: width, clientHeight: height, scrollLeft: 0 }, canvas: { getContext: () => pen }, cursor, played: null, layout() {}, ...more,
   });
   roll.axis.rolls.add(roll);

@@ -1,0 +1,100 @@
+// The menus "Add part" and "Harmonise": parts to write to those of the piece, as takes.
+import { tracksWithNotes } from "../music/heard.js";
+import { INSTRUMENTS } from "../music/instruments.js";
+import { able, action, check, field, make, menu } from "./parts.js";
+
+// The names for the server, where a plus adds a part even if the piece has one like it, and for the page.
+const USUAL = [
+  ["drums", "Drums"],
+  ["+bass", "Bass"],
+  ["chords", "Chord symbols"],
+  ["+strings", "Strings"],
+  ["+piano", "Piano"],
+  ["+guitar", "Guitar"],
+];
+const HARMONIES = [
+  ["chords", "Chord symbols"],
+  ["+piano", "A part for piano"],
+  ["+nylon guitar", "A part for guitar"],
+];
+const NONE = "There are no notes to write parts to yet.";
+const BUSY = "The model is composing; press Stop first.";
+const ABOUT = "Each take has all chosen parts; the others stay as they are.";
+
+// A menu whose button says why it is not possible.
+function jobMenu(app, name, title, items) {
+  const box = menu(name, items, "mg-jobs"),
+    [button] = box.children;
+  const show = () => {
+    const { current } = app.desk,
+      empty = !current?.piece.notes.length && NONE;
+    able(button, title, app.model.lacks.accompany ?? false, empty, app.composer.busy && BUSY);
+    button.popoverTargetElement = button.ariaDisabled === "true" ? null : box.list;
+  };
+  return Object.assign(box, { show });
+}
+
+// A field for any other instrument, with the list of all; `add` takes its name once it is typed or chosen.
+function otherField(app, add) {
+  const all = INSTRUMENTS.map((value) => make("option", "", "", { value })),
+    list = make("datalist", "", all, { id: "mg-instruments" }),
+    hint = { placeholder: "Flute, Banjo, …" },
+    box = field("other-part", "Any other instrument", "input", hint);
+  box.input.setAttribute("list", list.id);
+  box.append(list);
+  // Returns false for a name that is no instrument.
+  function take() {
+    const { value } = box.input,
+      typed = value.trim().toLowerCase(),
+      named = (test) => typed && INSTRUMENTS.find((name) => test(name.toLowerCase()));
+    const found = named((name) => name === typed) ?? named((name) => name.includes(typed));
+    if (typed && !found) return (app.fail(`There is no instrument “${value}”.`), false);
+    if (found) add(found);
+    box.input.value = "";
+    return true;
+  }
+  return Object.assign(box, { take });
+}
+
+export function addMenu(app) {
+  const chosen = make("div", "mg-jobs-parts"),
+    boxes = () => [...chosen.querySelectorAll("input")],
+    add = ([value, text], checked = false) =>
+      chosen.append(check(`part-${boxes().length}`, text, { value, checked }));
+  for (const one of USUAL) add(one);
+  const other = otherField(app, (name) => add([`+${name}`, name], true));
+  const write = () => {
+    if (!other.take()) return;
+    const parts = boxes().filter((one) => one.checked);
+    box.list.hidePopover();
+    app.composer.start({ kind: "accompany", parts: parts.map((one) => one.value) });
+    for (const one of parts) one.checked = false;
+  };
+  const go = action("Write", write, "mg-chip mg-new"),
+    words = make("p", "mg-menu-words", ABOUT),
+    title = "Write more parts to those of the piece",
+    box = jobMenu(app, "Add part", title, [words, chosen, other, go]),
+    { show: base } = box;
+
+  function show() {
+    base();
+    const { piece } = app.desk.current ?? {},
+      // There is one drum kit, which "Tracks" rewrites.
+      hasDrums = piece && tracksWithNotes(piece).some((index) => piece.tracks[index].drum),
+      [drums] = boxes();
+    drums.closest("label").hidden = hasDrums;
+    if (hasDrums) drums.checked = false;
+    const isChosen = other.input.value || boxes().some((one) => one.checked);
+    able(go, "Write takes with these parts", !isChosen && "Choose a part.");
+  }
+  chosen.addEventListener("change", show);
+  other.addEventListener("input", show);
+  other.addEventListener("change", () => (other.take(), show()));
+  return Object.assign(box, { show });
+}
+
+export function harmoniseMenu(app) {
+  const item = ([part, text]) =>
+    action(text, () => app.composer.start({ kind: "accompany", parts: [part] }), "mg-item");
+  return jobMenu(app, "Harmonise", "Write chords to the piece", HARMONIES.map(item));
+}
