@@ -4,6 +4,8 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -53,6 +55,12 @@ leave(0)
 """
 
 
+def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in a thread without an event loop: the browser of other tests keeps one in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
 def said(hidden: str = "") -> list[str]:
     words = [sys.executable, "-c", SERVES.replace("HIDDEN", hidden)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
@@ -99,7 +107,7 @@ def test_the_configuration_comes_slowly_rather_than_late(fails: bool, monkeypatc
 
     monkeypatch.setattr(programs.Programs, "_load", load)
     scope = {"type": "http", "path": "/config", "headers": [(b"accept-encoding", b"br")]}
-    asyncio.run(programs.Programs()(scope, None, send))
+    run_apart(programs.Programs()(scope, None, send))
     start, *parts = sent
     assert (start["type"], start["status"]) == ("http.response.start", 200)
     assert len(parts) > 2
@@ -144,7 +152,7 @@ def test_loading_is_tried_again_after_a_failure(monkeypatch, caplog: pytest.LogC
             return [*found, await client.get("/nothing")]
 
     monkeypatch.setattr(programs, "_mounted", mounted)
-    failed, *well, nothing = asyncio.run(ask())
+    failed, *well, nothing = run_apart(ask())
     assert (failed.status_code, "log has the reason" in failed.text) == (503, True)
     assert "a damaged file" in caplog.text
     assert [answer.status_code for answer in well] == [200, 200]
