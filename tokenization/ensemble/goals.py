@@ -328,9 +328,9 @@ def continuing(
         pitched = sheet.parts[1:] < PITCHED
         on_tonic = chords is None and bool(pitched.any()) and sheet.parts[0] == HARMONY
         if on_tonic:
-            # The prompt has the key that the file states or a new piece is to have, else that of its beginning.
+            # The key of a new piece may have been requested. That of a prompt stays, unless the music leaves it.
             keys = prompt[KEY.holds(prompt)] - KEY.start
-            requested = len(keys) > 0 and not (before and free)
+            requested = len(keys) > 0 and not before
             planned[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if requested else TONIC]
     opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [

@@ -152,6 +152,7 @@ class EnsembleGrammar(Grammar):
         self._given_bars = np.full(1, given_bars)
         self._kind = np.full(1, NOTHING)
         self._rank = np.zeros(1, dtype=np.int64)  # RANK of the last token in the head or the plan
+        self._key = np.full(1, -1)  # that the piece states
         self._flat = np.zeros(1, dtype=bool)
         self._in_suffix = np.zeros(1, dtype=bool)  # between `after` and `before`
         self._instrument = np.full((1, MOST_PARTS), -1)
@@ -207,7 +208,10 @@ class EnsembleGrammar(Grammar):
     def tonics(self, rows: np.ndarray) -> list[int]:
         """Return the id of the tonic chord of each row's current key: (rows,)."""
         tones = np.arange(len(ROOTS))
-        return [int(TONICS[estimated_key(tones, self._tones[row])]) for row in rows]
+        return [
+            int(TONICS[estimated_key(tones, self._tones[row], before=int(self._key[row]))])
+            for row in rows
+        ]
 
     def allowed(self) -> np.ndarray:
         """Return the mask of the tokens that can come next: (B, V) bool."""
@@ -379,6 +383,8 @@ class EnsembleGrammar(Grammar):
         if len(rows):
             self._rank[rows] = RANK[tokens[rows]]
             self._flat[rows] |= tokens[rows] == FLAT
+            keyed = rows[KEY.holds(tokens[rows])]
+            self._key[keyed] = tokens[keyed] - KEY.start
             rows = rows[VOCABULARY["players"].holds(tokens[rows])]
             self._planned[rows] = tokens[rows] - PLAYERS_1 + 1
         for number, block, state in (
