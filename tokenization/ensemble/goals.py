@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.grammar import TONICS, EnsembleGrammar
+from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, tokens_by_bar
 from tokenization.ensemble.promises import Promises, promises_of
 from tokenization.ensemble.script import TONIC, Script, Scripted
@@ -64,6 +64,7 @@ from tokenization.score import Notes, Score, Track
 from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
+RECENT = 8  # bars before an ending, whose parts play in it
 THINNER = 2  # density levels of the last bar below the median
 
 
@@ -328,9 +329,10 @@ def continuing(
         pitched = sheet.parts[1:] < PITCHED
         on_tonic = chords is None and bool(pitched.any()) and sheet.parts[0] == HARMONY
         if on_tonic:
-            # The key of a new piece may have been requested. That of a prompt stays, unless the music leaves it.
+            # The key of a new piece may have been requested. That of a prompt stays, unless it is short and the music
+            # leaves it.
             keys = prompt[KEY.holds(prompt)] - KEY.start
-            requested = len(keys) > 0 and not before
+            requested = len(keys) > 0 and (not before or (before >= bars and not free))
             planned[-1] += [HARMONY_ID, AT.start, int(TONICS[keys[0]]) if requested else TONIC]
     opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
@@ -356,8 +358,9 @@ def continuing(
         write=write, metres=False, given_bars=given,
         promises=promises_of(reading.parts, sheet),
         most_rest=0 if before else MOST_REST,
+        closing=(before + bars, _bass(sheet)) if on_tonic else NO_CLOSING,
     )  # fmt: skip
-    return Scripted(inner, script, on_tonic=on_tonic, holds=ends, bass=_bass(sheet))
+    return Scripted(inner, script, on_tonic=on_tonic, holds=ends)
 
 
 MOST_REST = 4  # bars in which a part of a new piece can rest
@@ -396,7 +399,7 @@ def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool
     asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
     found = {"density": np.full(bars, thin)}
     if everyone and len(sheet.bars):
-        found["players"] = np.full(bars, plan_of(sheet)["players"][-2:].max())
+        found["players"] = np.full(bars, plan_of(sheet)["players"][-RECENT:].max())
     return tokens_by_bar({**found, **asked}, bars)[-1]
 
 

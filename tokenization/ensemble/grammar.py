@@ -90,6 +90,7 @@ ROOT_TONES = (
 HELD = (3 * METRE_STEPS[:, None] <= 4 * LENGTHS) & (METRE_STEPS[:, None] >= LENGTHS)
 FADING = 0.5 ** (1 / 8)  # factor per bar on the weight of older notes in the key: half after 8 bars
 FAR = np.iinfo(np.int64).max // 2
+NO_CLOSING = (-1, -1)
 
 
 def _kinds() -> np.ndarray:
@@ -133,6 +134,7 @@ class EnsembleGrammar(Grammar):
         plays: bool = False,
         promises: Promises | None = None,
         most_rest: int = 0,
+        closing: tuple[int, int] = NO_CLOSING,
     ) -> None:
         """Start one sequence, before the begin token.
 
@@ -140,9 +142,10 @@ class EnsembleGrammar(Grammar):
         change after the first `given_bars`, in which it always can. Only notes of these bars block their key while
         they sound; later ones end when the key is struck again. `plays`: every part in `write` plays in each bar in
         which a part before it does. `promises`: the bounds of the declared parts; None for none. `most_rest`: the
-        number of bars after which a part that has not played comes next; 0 for any number.
+        number of bars after which a part that has not played comes next; 0 for any number. `closing`: a bar, counted
+        from 1, and the part that is its bass and plays in it.
         """
-        self._promises, self._most_rest = promises, most_rest
+        self._promises, self._most_rest, self._closing = promises, most_rest, closing
         self._single = np.zeros((1, MOST_PARTS), dtype=bool)
         self._rested = np.zeros((1, MOST_PARTS), dtype=np.int64)  # bars since the part last played
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
@@ -186,14 +189,9 @@ class EnsembleGrammar(Grammar):
         return self._at == 0
 
     @property
-    def part(self) -> np.ndarray:
-        """The index of the current part: (B,)."""
-        return self._part
-
-    @property
-    def begins_chord(self) -> np.ndarray:
-        """Whether the next note is the first of its position: (B,)."""
-        return self._value < 0
+    def begins_bass(self) -> np.ndarray:
+        """Whether the next note is the lowest one of the bass in the closing bar: (B,)."""
+        return (self._part == self._closing[1]) & (self._value < 0)
 
     @property
     def held(self) -> np.ndarray:
@@ -330,9 +328,12 @@ class EnsembleGrammar(Grammar):
         later, left, required = self._later_parts(rows)
         named = tokens[rows] - PART.start
         chosen = later & (self._instrument[rows] == named[:, None])
-        if self._most_rest:
-            due = later & (self._rested[rows] >= self._most_rest)
-            due &= (self._instrument[rows] != HARMONY) & ~np.maximum.accumulate(chosen, axis=1)
+        if self._most_rest or self._closing != NO_CLOSING:
+            due = self._rested[rows] >= (self._most_rest or FAR)
+            due |= (self._bars[rows, None] == self._closing[0]) & (self._closing[1] == PARTS)
+            due &= (
+                later & (self._instrument[rows] != HARMONY) & ~np.maximum.accumulate(chosen, axis=1)
+            )
             late = due.any(1)
             named[late] = self._instrument[rows[late], due[late].argmax(1)]
             chosen = later & (self._instrument[rows] == named[:, None])

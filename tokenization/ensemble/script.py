@@ -58,16 +58,15 @@ class Scripted(Grammar):
         may_end_silent: bool = False,
         on_tonic: bool = False,
         holds: bool = False,
-        bass: int = -1,
     ) -> None:
         """Start one sequence, where `grammar` is.
 
         `may_end_silent`: the last bar can be empty. `on_tonic`: the script has the tonic chord in the last bar, and
-        only its tones are allowed on the downbeat there, as in the endings of real pieces. `holds`: each part attacks
-        only the downbeat of the last bar, and holds its notes. `bass`: the part that has the tonic itself, if any.
+        only its tones are allowed on the downbeat there, as in the endings of real pieces; the grammar's bass has the
+        tonic itself. `holds`: each part attacks only the downbeat of the last bar, and holds its notes.
         """
         self._grammar, self._script, self._may_end_silent = grammar, script, may_end_silent
-        self._on_tonic, self._holds, self._bass = on_tonic, holds, bass
+        self._on_tonic, self._holds = on_tonic, holds
         self._place = np.full(len(grammar.bars), FREE)
         self._key = np.full(len(grammar.bars), -1)  # of the tonic chord in the last bar
 
@@ -107,8 +106,8 @@ class Scripted(Grammar):
             mask[last, LENGTH.start : LENGTH.stop] &= self._grammar.held[last]
         for row in ((self._key >= 0) & self._grammar.on_downbeat).nonzero()[0]:
             tones, key = mask[row].copy(), self._key[row]
-            lowest = self._grammar.begins_chord[row] & (self._grammar.part[row] == self._bass)
-            tones[PITCH.start : PITCH.stop] &= ROOT_TONES[key] if lowest else TRIADS[key]
+            bass = self._grammar.begins_bass[row]
+            tones[PITCH.start : PITCH.stop] &= ROOT_TONES[key] if bass else TRIADS[key]
             mask[row] = tones if tones.any() else mask[row]
         return mask
 

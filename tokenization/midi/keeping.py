@@ -81,6 +81,9 @@ PEDALS = (reading.SUSTAIN, 66, 69)  # 66: sostenuto, 69: hold
 LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a channel at or below a quarter of its maximum loudness has faded out
 RESET = 121  # the controller that resets all others
+MOST_LATE = (
+    8  # part of a beat by which a new note can wait for the end of a kept one of the same key
+)
 BEND, CENTRE = 0xE0, b"\x00\x40"  # the pitch bend
 
 
@@ -270,7 +273,10 @@ class KeptMidi:
         return number, channel
 
     def _write_to(self, number: int, channel: int, notes: Notes) -> None:
-        """Add notes to a chunk; of one key, new notes end where kept ones start, and start where kept ones end."""
+        """Add notes to a chunk; of one key, new notes end where kept ones start, and start where kept ones end.
+
+        A new note is left out if that would delay it audibly, or move it past the new bars.
+        """
         # The rest that completes a pickup is before the start of the file.
         onsets, ends = (
             np.maximum(self.edit.tick_of(ticks), 0)
@@ -284,11 +290,14 @@ class KeptMidi:
             if note.key[:2] == (number, channel) and note.on not in chunk.removed:
                 kept[note.pitch].append(note)
         rows = np.stack([onsets, ends, notes.pitch, notes.velocity], axis=1)
+        most_late, edit_stop = self.read.ticks_per_beat // MOST_LATE, self.edit.stop
+        first_after = reading.LAST_TICK if edit_stop is None else self._first_tick(edit_stop)
         for on, end, pitch, velocity in rows[np.argsort(onsets, kind="stable")].tolist():
             before = [note.end for note in kept[pitch] if note.tick <= on < note.end]
             start, stop = max([on, *before]), max(end, on + 1)
             later = [note.tick for note in kept[pitch] if note.tick > start]
-            if start >= (stop := min([stop, *later])):
+            late = start > on and (start - on > most_late or start >= first_after)
+            if late or start >= (stop := min([stop, *later])):
                 continue
             chunk.add(start, AFTER, 0x90 | channel, (pitch, velocity))
             chunk.add(stop, BEFORE, 0x80 | channel, (pitch, 64))

@@ -16,16 +16,15 @@ from evaluation.study.continuation import measure_continuation
 from evaluation.study.experiments import conduct, models_of
 from evaluation.study.form_and_infilling import measure_form
 from evaluation.study.piece_jobs import Choice, piece_experiment
-from musicgen import recall
-from musicgen.generation import batch
+from musicgen.generation import rules
 from tests.tools.options import options
 
 NONE = (0.0, 0.0)
-RULES: Mapping[str, tuple[Any, dict[str, Any]]] = {
-    "all rules": (batch, {"PENALTY": batch.PENALTY}),
-    "no limit on repetition": (batch, {"EXHAUSTED_PENALTY": 0.0}),
-    "no nats for the source of a return": (recall, {"NAMED_BOOST": NONE, "GUESSED_BOOST": NONE}),
-    "no pattern of drums": (batch, {"PENALTY": 0.0}),
+RULES: Mapping[str, dict[str, Any]] = {
+    "all rules": {"PENALTY": rules.PENALTY},
+    "no limit on repetition": {"EXHAUSTED_PENALTY": 0.0},
+    "no nats for the source of a return": {"NAMED_BOOST": NONE, "GUESSED_BOOST": NONE},
+    "no pattern of drums": {"PENALTY": 0.0},
 }
 FORM = ("returns", "repeats", "circles", "collapses")
 DRUMS = "to the piece, whole: onset–drum"
@@ -46,8 +45,8 @@ def main() -> None:
             row["measure"]: (row["written"]["mean"], row["written"]["n"]) for row in found["table"]
         }
 
-    for rule, (module, changes) in RULES.items():
-        with patch.multiple(module, **changes):
+    for rule, changes in RULES.items():
+        with patch.multiple(rules, **changes):
             form = measured(given.song_set, measure_form, fewest_bars=40, prompt_bars=8, bars=32)
             drums = measured(
                 given.band_set, measure_continuation, fewest_bars=3, with_others=True,
