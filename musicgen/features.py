@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from musicgen.attention import without_autocast
-from musicgen.parts import FavorConfig, ReluConfig
+from musicgen.parts import LARGEST_NORM, LARGEST_PROJECTION, FavorConfig, ReluConfig
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
@@ -79,7 +79,6 @@ class FeatureMap(nn.Module, ABC):
         return x if self.omega is None else x @ self.omega.to(dtype)
 
 
-LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # |x| and |ωx| in the exponents of `Favor`
 PROJECTION_OVER_NORM = LARGEST_PROJECTION / LARGEST_NORM
 
 

@@ -17,6 +17,12 @@ from tokenization.records import check_fields
 # Feature maps (features.py).
 
 
+LARGEST_NORM, LARGEST_PROJECTION = (
+    8.0,
+    24.0,
+)  # |x| and |ωx| in the exponents of FAVOR+ (features.py)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FavorConfig:
     """FAVOR+, an estimate of the softmax kernel exp(q·k / √W)."""
@@ -57,6 +63,26 @@ FEATURE_CONFIGS: dict[str, type[Any]] = {
     "relu": ReluConfig,
     "elu": EluConfig,
 }
+
+# Frequencies in musical time are initialised with harmonics of bars, down to sixteenths, and learned.
+#
+# The waves of all harmonics n = 1 … 16 P of a period of P bars add up to a comb with a tooth, a sixteenth wide, at each
+# multiple of the period: the kernel [t ≡ s mod P] of a metric head (metre.py). Heads take periods of 1, 2, 4 and 8 bars
+# in turn, and their waves take harmonics that are spread evenly. The learned offsets are in cycles per longest period;
+# in cycles per tick, the first hundred training steps would blur the teeth.
+
+PERIODS = (1, 2, 4, 8)  # bars, head by head
+FINEST = 16  # waves per bar
+_GOLDEN = (math.sqrt(5) - 1) / 2  # any number of its multiples, modulo 1, is spread evenly
+
+
+def musical_harmonics(bar: int, heads: int, waves: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the harmonics with which waves begin, (H, waves), and the period of each head in ticks, (H,)."""
+    bars = np.array([PERIODS[head % len(PERIODS)] for head in range(heads)])
+    turns = np.arange(1, waves + 1, dtype=np.float64) * _GOLDEN % 1
+    most = bars * max(1, min(FINEST, bar // 2))
+    return 1 + (turns * most[:, None]).astype(np.int64), bars * bar
+
 
 # Positional encodings (position/).
 

@@ -15,7 +15,14 @@ import numpy as np
 from musicgen.checkpoint import SCALE, check_shape, does_not_belong
 from musicgen.config import ModelConfig
 from musicgen.kernel.host import Kernel, Span
-from musicgen.parts import MATCHED_LEVELS, PLANNED_LEVELS
+from musicgen.parts import (
+    LARGEST_NORM,
+    LARGEST_PROJECTION,
+    MATCHED_LEVELS,
+    PERIODS,
+    PLANNED_LEVELS,
+    musical_harmonics,
+)
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -27,7 +34,6 @@ ITEMS = 32  # of a step; more are taken in several
 RING = 64  # positions of white noise beyond the taps: at least ITEMS
 LARGEST_SUM = (1 << 31) - 1
 LARGEST_CODE = (1 << 15) - 1
-LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # of FAVOR+ (features.py)
 
 
 def lacking(config: ModelConfig) -> str:
@@ -356,17 +362,9 @@ class Packing:
         return 1 / (1 + self._kernel.exponentials(-raw)) / 2
 
 
-PERIODS = (1, 2, 4, 8)  # bars, head by head
-FINEST = 16  # waves per bar
-_GOLDEN = (math.sqrt(5) - 1) / 2
-
-
 def musical_frequencies(bar: int, offsets: np.ndarray, heads: int) -> np.ndarray:
     """Return the frequencies of encodings in musical time, (…, H, *waves), in cycles per tick (position/base.py)."""
     waves = offsets.shape[-2:] if offsets.ndim == 4 else offsets.shape[-1:]
-    bars = np.array([PERIODS[head % len(PERIODS)] for head in range(heads)])
-    turns = np.arange(1, math.prod(waves) + 1, dtype=np.float64) * _GOLDEN % 1
-    most = bars * max(1, min(FINEST, bar // 2))
-    harmonics = 1 + (turns * most[:, None]).astype(np.int64)  # (H, ·)
-    first = harmonics / (bars * bar)[:, None]
-    return first.reshape(heads, *waves) + offsets.astype(np.float64) / (max(PERIODS) * bar)
+    harmonics, period = musical_harmonics(bar, heads, math.prod(waves))
+    first = (harmonics / period[:, None]).reshape(heads, *waves)
+    return first + offsets.astype(np.float64) / (max(PERIODS) * bar)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.parts import Shape
+from musicgen.parts import PERIODS, Shape, musical_harmonics
 
 
 def as_float64(x: Tensor) -> Tensor:
@@ -61,18 +61,6 @@ def geometric(count: int, width: int, base: float = 10_000.0) -> Tensor:
     return torch.exp(torch.arange(count) * (-2 * math.log(base) / width))
 
 
-# Frequencies in musical time are initialised with harmonics of bars, down to sixteenths, and learned.
-#
-# The waves of all harmonics n = 1 … 16 P of a period of P bars add up to a comb with a tooth, a sixteenth wide, at each
-# multiple of the period: the kernel [t ≡ s mod P] of a metric head (metre.py). Heads take periods of 1, 2, 4 and 8 bars
-# in turn, and their waves take harmonics that are spread evenly. The learned offsets are in cycles per longest period;
-# in cycles per tick, the first hundred training steps would blur the teeth.
-
-PERIODS = (1, 2, 4, 8)  # bars, head by head
-FINEST = 16  # waves per bar
-_GOLDEN = (math.sqrt(5) - 1) / 2  # any number of its multiples, modulo 1, is spread evenly
-
-
 class MusicalFrequencies(nn.Module):
     """Learned frequencies in cycles per tick: (H, *waves), or (*slots, H, *waves) if slots are given."""
 
@@ -84,13 +72,12 @@ class MusicalFrequencies(nn.Module):
         bar = shape.bar_ticks
         assert bar is not None, "musical time needs a clock; ModelConfig checks this"
         self.phrase = max(PERIODS) * bar
-        bars = torch.tensor([PERIODS[head % len(PERIODS)] for head in range(shape.heads)])
-        turns = torch.arange(1, math.prod(waves) + 1, dtype=torch.float64) * _GOLDEN % 1
-        most = bars * max(1, min(FINEST, bar // 2))
-        harmonics = 1 + (turns * most.unsqueeze(1)).long()  # (H, ·)
-        self.register_buffer("harmonics", harmonics.unflatten(1, waves), persistent=False)
-        period = (bars * bar).view(-1, *[1] * len(waves))
-        self.register_buffer("period", period, persistent=False)
+        harmonics, period = musical_harmonics(bar, shape.heads, math.prod(waves))
+        self.register_buffer(
+            "harmonics", torch.from_numpy(harmonics).unflatten(1, waves), persistent=False
+        )
+        by_head = torch.from_numpy(period).view(-1, *[1] * len(waves))
+        self.register_buffer("period", by_head, persistent=False)
         self.offsets = nn.Parameter(torch.zeros(*slots, shape.heads, *waves))
 
     def forward(self) -> Tensor:
