@@ -71,10 +71,11 @@ class JointDraw:
         if not self.rows:
             return []
         allowed = self._grammar.allowed()  # (B, V)
-        ended = self.keep(np.asarray(allowed.any(axis=1)))
+        possible = np.asarray(allowed.any(axis=1))
+        ended = self.keep(possible)
         if not self.rows:
             return ended
-        bias = _BIAS[allowed[allowed.any(axis=1)].view(np.uint8)]
+        bias = _BIAS[allowed[possible].view(np.uint8)]
         for row, own in zip(self.rows, bias, strict=True):
             self._apply_rules(row, own)
         logits = [row.prefixes[0].state.logits_at for row in self.rows]
