@@ -62,16 +62,16 @@ class Recaller:
 
     def __init__(self, config: RecallConfig, vocabulary: int, kernel: Kernel) -> None:
         self.kernel, self.drums = kernel, config.drums  # the part of drums, −1 for none
-        self.kinds = config.kinds(
-            vocabulary
-        )  # kind of each token and its value within that kind, (2, V)
+        # kind of each token and its value within that kind, (2, V)
+        self.kinds = config.kinds(vocabulary)
         self.bar, self._restart = config.bar, config.restart
         named = np.flatnonzero((self.kinds[0] == RETURN) & (self.kinds[1] > 0))
         self.returns, self.bars_back = named, self.kinds[1, named]  # tokens of returns with a name
         self.columns = PLAN_LEVELS + len(config.plan)
-        arrays = (self.kinds[0], self.kinds[1], np.unique(self.bars_back))
+        distances = np.unique(self.bars_back)
+        arrays = (*self.kinds, distances)
         self.spans = [kernel.place(array.astype(np.int32)) for array in arrays]
-        self.named_count = len(np.unique(self.bars_back))
+        self.named_count = len(distances)
 
     def begin(
         self,
