@@ -155,7 +155,7 @@ def test_two_processes_end_together_by_the_clock_of_the_first_and_save_when_aske
         return max(int(path.name) for path in checkpoints.iterdir() if path.name.isdigit())
 
     timed = subprocess.run(
-        [*command, "--seconds", "2"], cwd=ROOT, capture_output=True, text=True, env=single
+        [*command, "--seconds", "4"], cwd=ROOT, capture_output=True, text=True, env=single
     )
     assert timed.returncode == 0, timed.stderr
     before = newest()
