@@ -329,6 +329,14 @@ class Reading:
         """Return the reading with these of its tracks, in this order."""
         return replace(self, sources=tuple(self.sources[track] for track in tracks))
 
+    def renumbered(self, sources: Sequence[int]) -> Reading:
+        """Return the reading when the tracks of the file's score are these, in their new order."""
+        places = {source: number for number, source in enumerate(sources)}
+        return replace(
+            self,
+            sources=tuple(tuple(places[n] for n in some if n in places) for some in self.sources),
+        )
+
     def later(self, file_ticks: float) -> Reading:
         """Return the reading after time is inserted at the start of the file."""
         return replace(self, file_ticks=tuple(tick + file_ticks for tick in self.file_ticks))
