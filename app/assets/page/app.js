@@ -12,7 +12,7 @@ import {
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
-import { fileOf } from "./server.js";
+import { fileOf } from "./requests.js";
 
 const MOST_BYTES = 1 << 20;
 
@@ -21,8 +21,8 @@ const editedFrom = (made) =>
   made && { ...made, edited: true, prompt_bars: null, written_bars: null };
 
 export class App {
-  constructor({ facts, desk, server, player }) {
-    Object.assign(this, { facts, desk, server, player });
+  constructor({ facts, desk, requests, player }) {
+    Object.assign(this, { facts, desk, requests, player });
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.underWay = null; // the promise of what is being opened
@@ -49,7 +49,7 @@ export class App {
     return Boolean(this.model.idea) && !this.desk.current;
   }
 
-  // Run an action that needs the server; a later one supersedes it.
+  // Run an action that is requested; a later one supersedes it.
   attempt(words, act) {
     const work = this.#attempt(words, act, () => this.underWay === work);
     return (this.underWay = work);
@@ -110,9 +110,9 @@ export class App {
     this.follow();
   }
 
-  // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
+  // Request that something is opened; returns a function that shows it. `more` adds to the entry what the answer omits.
   async #open(ask, more, label) {
-    const { made, piece, file, ...told } = await this.server.open({
+    const { made, piece, file, ...told } = await this.requests.open({
       model: this.model.name,
       ...ask,
     });
