@@ -16,8 +16,8 @@ from tokenization.score import Marker, Score, steps_of
 from tokenization.wording import listed
 
 # Chords are named `ROOT_QUALITY`, such as `C_M7` or `F#_sus4`; `N_N` is no chord. Richer chords are reduced to one of
-# 11 qualities, by which models know them: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations and
-# the bass are left to the symbol of a marker.
+# 11 qualities, by which models know them: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations
+# and the bass are left to the symbol of a marker.
 
 ROOTS = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 FLAT_ROOTS = ("C", "Db", "D", "Eb", "E", "F", "Gb", "G", "Ab", "A", "Bb", "B")
