@@ -15,6 +15,7 @@ from tokenization.score import Marker, Score, steps_of
 # 11 qualities: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations and the bass are dropped.
 
 ROOTS = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+FLAT_ROOTS = ("C", "Db", "D", "Eb", "E", "F", "Gb", "G", "Ab", "A", "Bb", "B")
 # Quality → semitones above the root.
 QUALITIES: dict[str, tuple[int, ...]] = {
     "M": (0, 4, 7),
@@ -92,6 +93,26 @@ def transposed(chord: str, semitones: int) -> str:
     if root not in ROOTS:
         return chord
     return f"{ROOTS[(ROOTS.index(root) + semitones) % 12]}_{quality}"
+
+
+def moved_by(text: str, semitones: int, *, flats: bool = False) -> str:
+    """Transpose the root and the bass of a chord symbol of any spelling; other text stays as it is.
+
+    The new root has a flat rather than a sharp if the old one has, or with `flats`.
+    """
+    found = _NAME.fullmatch(text.strip())
+    if not semitones or found is None or parse(text.rstrip("?")) in (None, NO_CHORD):
+        return text
+
+    def tone(letter: str, accidentals: str) -> str:
+        number = (pitch_class(letter, accidentals) + semitones) % PITCH_CLASSES
+        return (FLAT_ROOTS if flats or set(accidentals) & {"b", "♭"} else ROOTS)[number]
+
+    letter, accidentals, separator, rest = found.groups()
+    quality, slash, bass = rest.rpartition("/")
+    if slash and (low := re.fullmatch(r"([A-G])([#♯b♭]{0,2})(\??)", bass)):
+        rest = f"{quality}/{tone(low[1], low[2])}{low[3]}"
+    return text[: found.start(1)] + tone(letter, accidentals) + separator + rest
 
 
 def _quality(text: str) -> str | None:

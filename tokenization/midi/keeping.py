@@ -63,7 +63,7 @@ class Chunk:
         )
 
 
-def _chunk_of(body: bytes) -> Chunk:
+def events_of(body: bytes) -> list[reading.Event]:
     """Split the body of a track into events; raises NotKept if it is damaged."""
     try:
         events = list(reading.all_events(body))
@@ -72,7 +72,7 @@ def _chunk_of(body: bytes) -> Chunk:
     for _, status, data, _ in events:
         if (0xF0 < status < 0xFF and status != 0xF7) or (status < 0xF0 and not data.isascii()):
             raise NotKept(UNREADABLE)
-    return Chunk(body, events)
+    return events
 
 
 # New music in these chunks.
@@ -97,7 +97,7 @@ class KeptMidi:
         if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
-        self.chunks = [_chunk_of(body) for body in found.bodies]
+        self.chunks = [Chunk(body, events_of(body)) for body in found.bodies]
         self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
         self._read_notes()
 

@@ -95,6 +95,7 @@ export class App {
 
   openNothing() {
     this.supersede();
+    this.leave();
     this.desk.step("starting a new idea", { current: null, takes: [], chosen: 0 });
     this.follow();
   }
@@ -102,6 +103,7 @@ export class App {
   // A blank piece to draw on or to play along to.
   openGrid() {
     this.supersede();
+    this.leave();
     const piece = emptyPiece(),
       more = { piece, chosen: barCount(piece), model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...more }, "starting a blank piece");
@@ -124,7 +126,17 @@ export class App {
       keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
       ...more,
     };
-    return () => (this.desk.show(entry, label), this.follow());
+    return () => {
+      if (!more.act) this.leave();
+      this.desk.show(entry, label);
+      this.follow();
+    };
+  }
+
+  // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
+  leave() {
+    this.player.pause();
+    this.desk.set({ ends: false, chords: "", tempo: 1, transpose: 0 });
   }
 
   blank(kind, title) {

@@ -73,6 +73,11 @@ export class Composer {
     return current?.piece.notes.length ? current : null;
   }
 
+  // Continue, or stop what is being written.
+  press() {
+    return this.busy ? this.stop() : this.start({ kind: "continue" });
+  }
+
   async start(what) {
     const { app } = this,
       { desk } = app;
