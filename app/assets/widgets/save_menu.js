@@ -106,7 +106,8 @@ export function saveMenu(app, entryOf) {
     if (typeof one === "string") return make("p", "mg-menu-words", one);
     const [text, ending, kind, made, title] = one;
     const press = ({ target }) => save(target, ending, kind, made);
-    return action(text, press, "mg-item", { title });
+    const lack = kind === WAV && app.facts.lacks?.sound;
+    return action(text, press, "mg-item", lack ? { title: lack, disabled: true } : { title });
   };
   box.list.addEventListener("beforetoggle", ({ newState }) => {
     if (newState === "open") box.list.replaceChildren(...savesOf(app, entryOf()).map(line));
