@@ -128,7 +128,7 @@ def _state(event: Event) -> tuple[int, ...]:
     """Return what an event sets until the next one of its kind; empty if it sets nothing."""
     if event.status in (midi.TEMPO, midi.METER, midi.KEY_SIGNATURE):
         return (event.status,)
-    if event.status == midi.MARKER:
+    if event.status in (midi.MARKER, midi.CUE):
         is_chord = moved_by(text := midi.decode_text(event.data), 1) != text
         return (event.status,) if is_chord else ()
     kind = event.status & 0xF0
