@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 from app.web.actions import PageActions
 from app.web.composing.requests import MusicRequest, request_from
+from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
 
-ACTIONS = ("open", "ahead", "write", "stop", "sound", "score")  # requests by name
+ACTIONS = ("open", "ahead", "write", "stop", "sound", "score", "chords")  # requests by name
 SCORE = "application/vnd.recordare.musicxml+xml"
 
 
@@ -79,6 +80,12 @@ class Desk:
     def stop(self, asked: Asked) -> Answer:
         """Stop a request; the notes so far are kept."""
         self.actions.stop(asked.text("job"))
+
+    def chords(self, asked: Asked) -> Answer:
+        """Read a typed progression: of each bar, the chords as models know them, with their symbols."""
+        line = read_chords(asked.text("text"))
+        bars = [[(parse(name), symbol_of(name)) for name in bar] for bar in line]
+        return {"bars": bars, "said": taken_as(line)}
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""

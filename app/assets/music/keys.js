@@ -48,8 +48,9 @@ function partsOf(text) {
   return { root: pitchClass(root), quality, bass: bass ? pitchClass(bass) : null };
 }
 
-// The symbol of a stored chord: B♭m7 for A#_m7 in G minor, "" for no chord.
-export function chordSign(text, centre) {
+// The symbol of a stored chord, as written if that says more: B♭m7 for A#_m7 in G minor, "" for no chord.
+export function chordSign(text, centre, symbol = "") {
+  if (symbol) return symbol;
   const parts = partsOf(text);
   if (!parts) return /^N(_|$)/.test(text) ? "" : text;
   const { root, quality, bass } = parts,

@@ -1,6 +1,7 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
+import { withChords, withLocks } from "../music/chords.js";
 import { partOf } from "../music/naming.js";
 import {
   aroundNew,
@@ -136,7 +137,7 @@ export class App {
   // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
   leave() {
     this.player.pause();
-    this.desk.set({ ends: false, chords: "", tempo: 1, transpose: 0 });
+    this.desk.set({ ends: false, chords: "", form: "", tempo: 1, transpose: 0 });
   }
 
   blank(kind, title) {
@@ -265,6 +266,22 @@ export class App {
       bars = isEnd ? [stop, barCount(piece)] : [first, stop],
       label = isEnd ? "cutting the end" : "deleting bars";
     return this.edit(without(piece, ...bars), label, { region: regionWithout(region, ...bars) });
+  }
+
+  // Write typed chords over some bars, as the models take them.
+  typeChords(range, text) {
+    return this.attempt("", async () => {
+      const { bars, said } = await this.requests.chords(text);
+      return () => (this.#chords(withChords(this.desk.current.piece, range, bars)), this.say(said));
+    });
+  }
+
+  lockChords(range, isLocked) {
+    this.#chords(withLocks(this.desk.current.piece, range, isLocked));
+  }
+
+  #chords({ piece, changes }) {
+    this.edit(piece, "changing chords", { changes });
   }
 
   loop(id, range) {

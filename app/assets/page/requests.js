@@ -64,6 +64,11 @@ export class Requests {
     throw new Refusal(this.answerer.lost);
   }
 
+  // A typed progression as the models take it.
+  async chords(text) {
+    return (await this.#ask("chords", { text })).json();
+  }
+
   stop(job) {
     return this.#ask("stop", { job });
   }

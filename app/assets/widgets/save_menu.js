@@ -76,8 +76,27 @@ function savesOf(app, entry) {
   ].filter(Boolean);
 }
 
+// Let the MIDI file be dragged from the button to the desktop or another program (DownloadURL, in Chrome and Edge).
+function dragOut(button, app, entryOf) {
+  let url = "";
+  const ready = async () => {
+    const entry = entryOf();
+    if (entry.state === "running") return;
+    URL.revokeObjectURL(url);
+    url = URL.createObjectURL(new Blob([await midiOf(entry)], { type: MIDI }));
+  };
+  button.draggable = true;
+  button.title = "Press to save, or drag to the desktop or a DAW as MIDI";
+  for (const type of ["pointerenter", "pointerdown"]) button.addEventListener(type, ready);
+  button.addEventListener("dragstart", ({ dataTransfer }) => {
+    const name = `${fileName(entryOf().title)}.mid`;
+    dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
+  });
+}
+
 export function saveMenu(app, entryOf) {
   const box = menu("Save");
+  dragOut(box.firstChild, app, entryOf);
   async function save(button, ending, kind, make) {
     const entry = entryOf();
     app.say("");

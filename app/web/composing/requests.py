@@ -75,6 +75,8 @@ class _Plain(BaseModel):
     ends: bool = False
     chords: Annotated[str, Field(max_length=2000)] = ""
     plan: dict[Curve, Values] | None = None
+    form: Name = ""  # of the new bars
+    keeps_chords: bool = Field(False, alias="keepsChords")
 
 
 def request_from(plain: Any) -> MusicRequest:
@@ -96,7 +98,7 @@ def request_from(plain: Any) -> MusicRequest:
         "idea": {name: value for name, value in asked.idea or () if value},
         "chords": read_chords(line) if (line := asked.chords.strip()) else None,
     }
-    form = values["idea"].pop("form", "")
+    form = values.pop("form") or values["idea"].pop("form", "")
     plan = ({"form": form} if form else {}) | (asked.plan or {})
     seed = asked.sampling.get("seed", 0)
     values |= {"plan": plan or None, "seed": seed, "sampling": _sampling(asked)}

@@ -48,10 +48,9 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
         # Onset, duration, pitch, velocity and track, in order of onset.
         "notes": _column_rows(score.notes),
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
-        # The page spells them by the key; guesses are marked by a 1.
+        # The page spells them by the key; then whether it is a guess, and the symbol if that says more.
         "chords": [
-            [marker.onset_ticks, marker.text, *([1] if marker.is_guess else [])]
-            for marker in score.markers
+            [one.onset_ticks, one.text, int(one.is_guess), one.symbol] for one in score.markers
         ],
         "meters": _column_rows(score.meters),
         "lines": bar_lines(score, bars).tolist(),
