@@ -15,7 +15,6 @@ const QUALITIES = {
   "/o7": "ø7",
   m7b5: "ø7",
 };
-const STORED = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]; // roots and basses of chords
 
 const mod = (value, by) => ((value % by) + by) % by;
 
@@ -32,6 +31,14 @@ export function noteName(pitch, centre) {
   const place = first + mod(pitch * 7 - first, 12);
   const alter = Math.floor((place + 1) / 7);
   return LINE[mod(place + 1, 7)] + (alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter));
+}
+
+// The name of a key with some sharps, or flats if negative: A minor, F♯ minor.
+export function keyName(fifths, minor) {
+  const fifth = fifths + (minor ? 3 : 0), // of the tonic
+    alter = Math.floor((fifth + 1) / 7),
+    sign = alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter);
+  return `${LINE[mod(fifth + 1, 7)]}${sign} ${minor ? "minor" : "major"}`;
 }
 
 // The name of a pitch class with at most one accidental.
@@ -56,12 +63,4 @@ export function chordSign(text, centre, symbol = "") {
   const { root, quality, bass } = parts,
     low = bass === null ? "" : `/${simpleName(bass, centre)}`;
   return simpleName(root, centre) + (QUALITIES[quality] ?? quality) + low;
-}
-
-// Transpose a stored chord by semitones; other text stays as it is.
-export function chordIn(text, steps) {
-  const parts = partsOf(text);
-  if (!parts) return text;
-  const up = (pitch) => STORED[mod(pitch + steps, 12)];
-  return `${up(parts.root)}_${parts.quality}${parts.bass === null ? "" : `/${up(parts.bass)}`}`;
 }

@@ -50,7 +50,7 @@ export function controlsPart(app) {
     const { current, open, settings } = desk,
       given = current?.piece.notes.length ? barCount(current.piece) : 0,
       { lacks } = app.model;
-    chosen.most(given || 1);
+    chosen.bound(1, given || 1);
     const now = { model: app.model.name, chosen: Math.min(open.chosen || 1, given) };
     for (const [name, one] of Object.entries(fields)) one.show({ ...settings, ...now }[name]);
     model.hidden = facts.models.length < 2;
