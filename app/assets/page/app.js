@@ -307,7 +307,7 @@ export class App {
 
   setKey(fifths, minor) {
     const piece = { ...this.desk.current.piece, key: [fifths, Number(minor), 0] },
-      changes = [{ change: "key", fifths, minor }];
+      changes = [{ change: "key", fifths, minor: Boolean(minor) }];
     this.edit({ ...piece, centre: fifths + (minor ? 3 : 2) }, "changing the key", { changes });
   }
 

@@ -98,7 +98,8 @@ function dragOut(button, app, entryOf) {
   const ready = async () => {
     const entry = entryOf();
     if (entry.state === "running") return;
-    const bytes = await midiOf(app, entry);
+    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
+    if (!bytes) return;
     URL.revokeObjectURL(url);
     url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
   };

@@ -106,7 +106,8 @@ export function signsMenu(app, roll) {
     button.textContent = [`${beats} BPM`, named, metreAt(piece, at)].filter(Boolean).join(" · ");
     button.ariaLabel = `Tempo, key and metre: ${button.textContent}`;
     tempo.show(beats);
-    key.show(`${fifths} ${minor}`);
+    key.fill(isGuess ? [["", `${keyName(fifths, minor)} (guessed)`], ...KEYS] : KEYS);
+    key.show(isGuess ? "" : `${fifths} ${minor}`);
     key.hidden = !named;
     metre.show(metreAt(piece, at));
     const place = beat > 1 ? `bar ${bar + 1}, beat ${beat}` : `bar ${bar + 1}`;
