@@ -15,7 +15,8 @@ In JSON, a change is an object with its name and its values:
     {"change": "tempo", "times": 1.5}                     the tempos there, faster
     {"change": "key", "fifths": -3, "minor": false}
     {"change": "metre", "beats": 3, "unit": 4}
-    {"change": "chords", "rows": [[0, "F♯m", 0], …]}      tick, symbol, and 1 for a guess; in place of those in the span
+    {"change": "chords", "ticks": [0], "symbols": ["F♯m"], "guesses": [0]}
+                                                          in place of the chord symbols in the span
     {"change": "program", "track": 0, "program": 40}      counted from 0
     {"change": "volume", "track": 0, "volume": 90}
     {"change": "name", "track": 0, "name": "Viola"}
@@ -159,11 +160,15 @@ class Metre(Change):
 class Chords(Change):
     """Write chord symbols."""
 
-    rows: tuple[tuple[int, str, int], ...]  # tick, symbol, whether it is a guess
+    ticks: tuple[int, ...]
+    symbols: tuple[str, ...]
+    guesses: tuple[int, ...]  # 1 for a chord that was inferred from the notes
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unknown := [text for _, text, _ in self.rows if parse(text) is None]:
+        if not len(self.ticks) == len(self.symbols) == len(self.guesses):
+            raise ValueError("ticks, symbols and guesses must be equally many")
+        if unknown := [text for text in self.symbols if parse(text) is None]:
             raise ValueError(f"{unknown[0]!r} is not a chord")
 
 

@@ -92,9 +92,10 @@ def set_chords(file: OpenMidi, change: changes.Chords) -> None:
             lane.take([event])
     kept = [one for _, one in old if one.status == midi.MARKER and not first <= one.tick < last]
     texts = [midi.decode_text(event.data) for event in kept]
-    texts += [text for _, text, is_guess in change.rows if not is_guess]
+    new = [*zip(change.ticks, change.symbols, change.guesses, strict=True)]
+    texts += [text for _, text, is_guess in new if not is_guess]
     more = "maj" if are_sections(texts) else ""  # not a name of a section
-    for tick, text, is_guess in change.rows:
+    for tick, text, is_guess in new:
         status = midi.CUE if is_guess else midi.MARKER
         text += more if len(text) == 1 else ""
         file.lanes[0].put(file.reading.tick_in_file(tick), AMID, status, text.encode())
@@ -153,7 +154,7 @@ def _state(event: Event) -> tuple[int, ...]:
     """Return what an event sets until the next one of its kind; empty if it sets nothing."""
     if event.status in (midi.TEMPO, midi.METER, midi.KEY_SIGNATURE):
         return (event.status,)
-    if event.status == midi.MARKER:
+    if event.status in (midi.MARKER, midi.CUE):
         is_chord = moved_by(text := midi.decode_text(event.data), 1) != text
         return (event.status,) if is_chord else ()
     kind = event.status & 0xF0

@@ -44,9 +44,13 @@ function changed(piece, range, chords) {
   chords.sort((a, b) => a[0] - b[0]);
   const isWhole = piece.chords.some(([, , isGuess]) => isGuess),
     written = isWhole ? chords : chords.filter(([tick]) => isWithin(piece, range, tick)),
-    rows = written.map((row) => [row[0], signOf(piece, row), row[2] ?? 0]);
+    columns = {
+      ticks: written.map(([tick]) => tick),
+      symbols: written.map((row) => signOf(piece, row)),
+      guesses: written.map(([, , isGuess]) => isGuess ?? 0),
+    };
   const span = isWhole ? {} : { start: piece.lines[range.first], stop };
-  return { piece: { ...piece, chords }, changes: [{ change: "chords", ...span, rows }] };
+  return { piece: { ...piece, chords }, changes: [{ change: "chords", ...span, ...columns }] };
 }
 
 // Write chords, [chord, symbol] by bars, over some bars, repeated as needed; those that stay the same are not locked.
