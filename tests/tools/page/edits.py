@@ -23,7 +23,7 @@ from tests.tokenization.midi.all_events import Event, all_events
 from tests.tokenization.notation.musicxml.test_changing import elements
 from tests.tools.options import options
 from tests.tools.page.jobs import read_by_others
-from tests.tools.page.own_files import OwnFile, own_files
+from tests.tools.page.own_files import DRUMS, OwnFile, own_files
 from tokenization.changes import changes_from
 from tokenization.edit import NotKept
 from tokenization.formats import changed, read_file
@@ -50,28 +50,30 @@ Meant = Callable[[Place, Event, bool], bool]
 
 def _near(place: Place, event: Event) -> bool:
     """Return whether an event is the note that is edited, which a language can have rounded by half a step."""
-    return event.kind == "note" and event.what[0] == place.row[2] and abs(event.tick - place.row[0]) <= place.beat / 20  # fmt: skip
+    is_alike = event.kind == "note" and event.what[0] == place.row[2]
+    return is_alike and abs(event.tick - place.row[0]) <= place.beat / 20
 
 
 def _of(*kinds: str) -> Meant:
-    return lambda place, event, is_new: event.kind in kinds
+    return lambda _place, event, _is_new: event.kind in kinds
 
 
 def _note(*, new: bool = True) -> Meant:
     """Return the test for the edited note, which can have changed in any way."""
 
     def is_meant(place: Place, event: Event, is_new: bool) -> bool:
-        return (event.kind == "note" and event.channel == place.channel and new) if is_new else _near(place, event)  # fmt: skip
+        if not is_new:
+            return _near(place, event)
+        return new and event.kind == "note" and event.channel == place.channel
 
     return is_meant
 
 
-def _own(place: Place, event: Event, is_new: bool) -> bool:
+def _own(place: Place, event: Event, _is_new: bool) -> bool:
     return event.channel == place.channel or event.track == place.name
 
 
-def _others(place: Place, event: Event, is_new: bool) -> bool:
-    return not _own(place, event, is_new) and (event.channel >= 0 or event.kind in ("track_name", "lyrics", "instrument_name"))  # fmt: skip
+NOTE = _note()
 
 
 # By name: the change of the file, what the page does, and what is meant to change.
@@ -84,8 +86,9 @@ class Kind:
     settings: tuple[tuple[str, float], ...] = ()  # of playback, saved as heard
     mix: str = ""  # change of the mix, saved as heard
     save: str = "MIDI"
-    meant: Meant = _note()
-    cuts: bool = False
+    meant: Meant = NOTE
+    cuts: bool = False  # bars
+    moves: bool = False  # tracks to other chunks, or gives them other names
 
 
 def _row(place: Place, *changes: int) -> dict[str, Any]:
@@ -93,7 +96,6 @@ def _row(place: Place, *changes: int) -> dict[str, Any]:
     return {"change": "notes", "rows": [[place.row, after]]}
 
 
-EDITED = "[edits.{0}, null]"
 KINDS: dict[str, Kind] = {
     "insert": Kind(lambda p: [{"change": "notes", "rows": [[None, [p.start, p.beat, 90, 77, p.row[4]]]]}],
                    "[edits.drawn(piece, start, beat, 90, track), null]"),
@@ -110,7 +112,7 @@ KINDS: dict[str, Kind] = {
     "tempo": Kind(lambda p: [{"change": "tempo", "times": 1.5}], settings=(("tempo", 1.5),), save="MIDI as heard",
                   meant=_of("set_tempo")),
     "mute": Kind(lambda p: [{"change": "drop", "tracks": [p.row[4]]}], mix="mute: true", save="MIDI as heard",
-                 meant=_own),
+                 meant=_own, moves=True),
     "instrument": Kind(lambda p: [{"change": "program", "track": p.row[4], "program": 71}], mix="program: 71",
                        save="MIDI as heard", meant=_of("program_change")),
     "volume": Kind(lambda p: [{"change": "volume", "track": p.row[4], "volume": 70}], mix="volume: 70",
@@ -118,21 +120,23 @@ KINDS: dict[str, Kind] = {
     "key": Kind(lambda p: [{"change": "key", "fifths": -4, "start": p.start}], meant=_of("key_signature")),
     "metre": Kind(lambda p: [{"change": "metre", "beats": 2, "unit": 2, "start": p.start}],
                   meant=_of("time_signature")),
-    "name": Kind(lambda p: [{"change": "name", "track": p.row[4], "name": "New"}], meant=_of("track_name")),
+    "name": Kind(lambda p: [{"change": "name", "track": p.row[4], "name": "New"}], meant=_of("track_name"),
+                 moves=True),
 }  # fmt: skip
 ON_PAGE = [name for name, kind in KINDS.items() if kind.script or kind.settings or kind.mix]
 # Edit the note and save; the piece is that of the page, so its ticks and tracks are those of its language.
-EDIT = """async ([bar, script]) => {
-  const { app, desk } = musicgen, { piece } = desk.current, assets = JSON.parse(document.querySelector("#mg-facts").textContent).assets;
+EDIT = """async (bar) => {
+  const { app, desk } = musicgen, { piece } = desk.current;
+  const { assets } = JSON.parse(document.querySelector("#mg-facts").textContent);
   const load = (name) => import(new URL(`${assets}/music/${name}.js`, document.baseURI));
   const edits = await load("edits"), { without, cutOf, rowsOf } = await load("piece");
   const start = piece.lines[bar], stop = piece.lines[bar + 1], beat = piece.ticksPerBeat, rows = rowsOf(piece);
-  const inside = rows.findIndex(([onset, , , , track]) => onset >= start && onset < stop && !piece.tracks[track].drum);
+  const isIn = ([onset, , , , track]) => onset >= start && onset < stop && !piece.tracks[track].drum;
+  const inside = rows.findIndex(isIn);
   const note = inside >= 0 ? inside : rows.findIndex(([onset]) => onset >= start), track = rows[note][4];
-  const values = { edits, without, cutOf, piece, start, beat, note, track, bar };
-  const [made, changes] = new Function(...Object.keys(values), `return ${script || "[null]"}`)(...Object.values(values));
+  const [made, changes] = SCRIPT;
   if (made) app.edit(made, "an edit", changes ? { changes } : {});
-  return { row: rows[note], name: piece.tracks[track].name, beat, start, stop, lines: piece.lines.slice(0, 2), track, lost: desk.current.lost };
+  return { row: rows[note], name: piece.tracks[track].name, beat, start, stop, track, lost: desk.current.lost };
 }"""
 
 
@@ -160,7 +164,8 @@ def place_in(data: bytes, file: OwnFile) -> Place:
     pitched = [row for row in inside if not score.tracks[row[4]].is_drum] or inside
     track = pitched[0][4]
     channel = _channel(data, pitched[0]) if file.name.endswith(".mid") else 0
-    return Place(score.ticks_per_beat, BAR * bar, (BAR + 1) * bar, pitched[0], channel, score.tracks[track].name)  # fmt: skip
+    name = score.tracks[track].name
+    return Place(score.ticks_per_beat, BAR * bar, (BAR + 1) * bar, pitched[0], channel, name)
 
 
 def _channel(data: bytes, row: Row) -> int:
@@ -176,18 +181,21 @@ def outside(file: OwnFile, kind: Kind, place: Place, saved: bytes) -> int:
         raise ValueError("the file is as it was")
     if file.name.endswith(".musicxml"):
         return _elements_outside(file.data, saved, kind)
-    old, new = all_events(file.data), all_events(saved)
+    old, new = (Counter(all_events(data)) for data in (file.data, saved))
     if kind.cuts:
-        by = place.stop - place.start
-        old = Counter({_cut(event, place, by): count for event, count in old.items() if not _inside(event, place)})  # fmt: skip
-        new = Counter({event: count for event, count in new.items() if event.tick != place.start or event in old})  # fmt: skip
+        by, here = place.stop - place.start, place.start
+        old = Counter(
+            {_cut(event, place, by): n for event, n in old.items() if not _inside(event, place)}
+        )
+        # What was in force in these bars is stated after them.
+        new = Counter({event: n for event, n in new.items() if event.tick != here or event in old})
         return (old - new).total() + (new - old).total()
-    if "drop" in str(kind.change(place)):
-        old, new = (Counter({e._replace(chunk=0): n for e, n in one.items()}) for one in (old, new))
+    if kind.moves:
+        old, new = (
+            Counter(event._replace(chunk=0, track="") for event in one.elements())
+            for one in (old, new)
+        )
     gone, come = (old - new).elements(), (new - old).elements()
-    if kind.save == "MIDI" and "name" in str(kind.change(place)[0].get("change")):
-        old, new = (Counter({e._replace(track=""): n for e, n in one.items()}) for one in (old, new))  # fmt: skip
-        gone, come = (old - new).elements(), (new - old).elements()
     return sum(not kind.meant(place, event, False) for event in gone) + sum(
         not kind.meant(place, event, True) for event in come
     )
@@ -227,6 +235,8 @@ def by_command(kind: Kind, file: OwnFile) -> Outcome:
     """Change a file as `musicgen edit` does, and compare the result."""
     suffix = "." + file.name.rpartition(".")[2]
     place = place_in(file.data, file)
+    if place.channel == DRUMS and kind is KINDS["transpose"]:
+        return Outcome(not_kept="drums are not transposed")
     plain = json.loads(json.dumps(kind.change(place)))
     try:
         saved = changed(file.data, changes_from(plain), suffix=suffix)
@@ -254,12 +264,13 @@ def on_page(page: Page, kind: Kind, file: OwnFile) -> Outcome:
         "(id) => musicgen.desk.current && musicgen.desk.open.current !== id", arg=before
     )
     rest(page)
-    told = page.evaluate(EDIT, [BAR, kind.script])
+    told = page.evaluate(EDIT.replace("SCRIPT", kind.script or "[null]"), BAR)
     rest(page)
     for name, value in kind.settings:
         playback(page, name, value)
     if kind.mix:
-        page.evaluate(f"(track) => musicgen.desk.remix(musicgen.desk.current, track, {{ {kind.mix} }})", told["track"])  # fmt: skip
+        remix = f"({{ desk }}, track) => desk.remix(desk.current, track, {{ {kind.mix} }})"
+        page.evaluate(f"(track) => ({remix})(musicgen, track)", told["track"])
     is_xml = file.name.endswith(".musicxml") and kind.save == "MIDI"
     try:
         saved = downloaded(page, "Score (MusicXML)" if is_xml else kind.save, ".mg-stage")
@@ -277,12 +288,15 @@ def _place_of(file: OwnFile, told: dict[str, Any]) -> Place:
     scale = file.beat / told["beat"]
     onset, length, pitch, velocity, _ = told["row"]
     events = [
-        event for event in all_events(file.data)
-        if event.kind == "note" and event.what[0] == pitch and abs(event.tick - onset * scale) <= file.beat / 20
-    ]  # fmt: skip
+        event
+        for event in all_events(file.data)
+        if event.kind == "note" and event.what[0] == pitch
+        if abs(event.tick - onset * scale) <= file.beat / 20
+    ]
     channel, name = events[0].channel, events[0].track
     row = [round(onset * scale), round(length * scale), pitch, velocity, 0]
-    return Place(file.beat, round(told["start"] * scale), round(told["stop"] * scale), row, channel, name)  # fmt: skip
+    start, stop = (round(told[line] * scale) for line in ("start", "stop"))
+    return Place(file.beat, start, stop, row, channel, name)
 
 
 # The tables.
@@ -302,26 +316,35 @@ def table(title: str, found: dict[tuple[str, str], Outcome]) -> str:
             where = [f"{k} ({n})" for (k, n), one in found.items() if getattr(one, field) == said]
             lines += [f"{field.replace('_', ' ')}: {said} – {', '.join(where)}"] if said else []
     done = [one for one in found.values() if one.read]
+    notes = sum(bool(one.not_kept) for one in found.values())
+    by = ", ".join(f"{n} by {name}" for name, n in Counter(one.read for one in done).items())
     lines.append(
-        f"{len(found)} edits: {len(done)} saved in the file, {sum(bool(one.not_kept) for one in found.values())} as notes, "
-        f"{sum(bool(one.failed) for one in found.values())} failed; {sum(one.changed for one in done)} events changed outside"
+        f"{len(found)} edits: {len(done)} saved in the file, {notes} as notes, "
+        f"{len(found) - len(done) - notes} failed; {sum(one.changed for one in done)} events changed "
+        f"outside; read again: {by}"
     )
     return "\n".join(lines)
 
 
 def command_table(kinds: list[str], files: dict[str, OwnFile]) -> dict[tuple[str, str], Outcome]:
     """Return the outcomes by the command's function."""
-    return {(kind, name): by_command(KINDS[kind], file) for kind in kinds for name, file in files.items()}  # fmt: skip
+    return {
+        (kind, name): by_command(KINDS[kind], file)
+        for kind in kinds
+        for name, file in files.items()
+    }
 
 
-def page_table(address: str, kinds: list[str], files: dict[str, OwnFile]) -> dict[tuple[str, str], Outcome]:  # fmt: skip
+def page_table(
+    address: str, kinds: list[str], files: dict[str, OwnFile]
+) -> dict[tuple[str, str], Outcome]:
     """Return the outcomes on the page."""
     found: dict[tuple[str, str], Outcome] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for name, file in files.items():
             for kind in kinds:
-                page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")  # fmt: skip
+                page = browser.new_page(reduced_motion="reduce")
                 page.set_default_timeout(WAIT)
                 page.goto(address)
                 page.wait_for_function("() => window.musicgen?.desk.current")
