@@ -88,7 +88,9 @@ class Kind:
     save: str = "MIDI"
     meant: Meant = NOTE
     cuts: bool = False  # bars
-    moves: bool = False  # tracks to other chunks, or gives them other names
+    loose: tuple[
+        str, ...
+    ] = ()  # what can be another for all events: their chunk, the name of their track
 
 
 def _row(place: Place, *changes: int) -> dict[str, Any]:
@@ -112,7 +114,7 @@ KINDS: dict[str, Kind] = {
     "tempo": Kind(lambda p: [{"change": "tempo", "times": 1.5}], settings=(("tempo", 1.5),), save="MIDI as heard",
                   meant=_of("set_tempo")),
     "mute": Kind(lambda p: [{"change": "drop", "tracks": [p.row[4]]}], mix="mute: true", save="MIDI as heard",
-                 meant=_own, moves=True),
+                 meant=_own, loose=("chunk",)),
     "instrument": Kind(lambda p: [{"change": "program", "track": p.row[4], "program": 71}], mix="program: 71",
                        save="MIDI as heard", meant=_of("program_change")),
     "volume": Kind(lambda p: [{"change": "volume", "track": p.row[4], "volume": 70}], mix="volume: 70",
@@ -121,7 +123,7 @@ KINDS: dict[str, Kind] = {
     "metre": Kind(lambda p: [{"change": "metre", "beats": 2, "unit": 2, "start": p.start}],
                   meant=_of("time_signature")),
     "name": Kind(lambda p: [{"change": "name", "track": p.row[4], "name": "New"}], meant=_of("track_name"),
-                 moves=True),
+                 loose=("chunk", "track")),
 }  # fmt: skip
 ON_PAGE = [name for name, kind in KINDS.items() if kind.script or kind.settings or kind.mix]
 # Edit the note and save; the piece is that of the page, so its ticks and tracks are those of its language.
@@ -190,10 +192,11 @@ def outside(file: OwnFile, kind: Kind, place: Place, saved: bytes) -> int:
         # What was in force in these bars is stated after them.
         new = Counter({event: n for event, n in new.items() if event.tick != here or event in old})
         return (old - new).total() + (new - old).total()
-    if kind.moves:
+    if kind.loose:
+        blank = {"chunk": 0, "track": ""}
+        same = {name: blank[name] for name in kind.loose}
         old, new = (
-            Counter(event._replace(chunk=0, track="") for event in one.elements())
-            for one in (old, new)
+            Counter(event._replace(**same) for event in one.elements()) for one in (old, new)
         )
     gone, come = (old - new).elements(), (new - old).elements()
     return sum(not kind.meant(place, event, False) for event in gone) + sum(

@@ -236,6 +236,27 @@ export const tests = {
     equal(changesHeard(song, plain), []);
     equal(changesHeard(song, played), [{ change: "program", track: 0, program: 42 }, { change: "volume", track: 0, volume: 80 }, { change: "drop", tracks: [1] }, { change: "transpose", semitones: 3 }, { change: "tempo", times: 0.5 }]);
   },
+  "keys move, lengthen, shade, quantise, copy and paste the chosen notes"() {
+    const { roll, hand, at } = handled(piece([[0, 12, 60, 80, 0], [13, 12, 62, 80, 0]])), rows = () => rowsOf(roll.piece);
+    const key = (name, more = {}) => hand.key({ key: name, ...more });
+    equal([key("ArrowUp"), key("a", { ctrlKey: true }), hand.chosen.size], [false, true, 2]);
+    equal([key("ArrowUp"), key("ArrowUp", { altKey: true }), key("ArrowRight", { shiftKey: true })], [true, true, true]);
+    equal(rows(), [[0, 15, 61, 85, 0], [13, 15, 63, 85, 0]]);
+    key("q");
+    equal(rows(), [[0, 15, 61, 85, 0], [12, 15, 63, 85, 0]]);
+    roll.played = 96;
+    equal([key("c", { ctrlKey: true }), key("v", { metaKey: true }), key("b", { ctrlKey: true })], [true, true, false]);
+    equal(rows().slice(2), [[96, 15, 61, 85, 0], [108, 15, 63, 85, 0]]);
+    equal([key("Escape"), hand.chosen.size], [true, 0]);
+    const from = { ...at(94, 60, 0), shiftKey: true }, drag = hand.down(from, roll.placeAt(from));
+    drag.move(at(120, 63, 0));
+    equal(hand.chosen.size, 2);
+    key("x", { ctrlKey: true });
+    equal(rows().length, 2);
+    roll.played = 190; // past the end, notes are cut
+    key("v", { ctrlKey: true });
+    equal(rows().slice(2), [[189, 3, 61, 85, 0]]);
+  },
   "edits are changes of the rows that they were made of, and later ones are joined to them"() {
     const song = piece([[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]), up = moved(song, [0], 12, 2);
     equal(changesBetween(song, up), [{ change: "notes", rows: [[[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]] }]);
