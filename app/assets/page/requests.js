@@ -56,6 +56,7 @@ export class Requests {
       return await this.#ask(what, { ...wanted, ...file?.asked }, file, signal);
     } catch (error) {
       if (error.status !== NOT_KEPT || !entry.file) throw error;
+      if (what !== "ahead") this.notKept?.(`${error.message} Its notes alone are used.`);
       const plain = { ...entry, file: null, fileName: null };
       return this.#send(what, wanted, plain, { more, signal });
     }

@@ -3,7 +3,7 @@
 Prints two tables of edits × files. A cell is the number of events (of MusicXML, elements of bars) that were changed
 outside the edit in the saved file, or "notes" if the file cannot hold the edit, so that the notes alone are written;
 the reasons are below. Every saved file is read by pretty_midi or music21. The exit code is 1 if an edit changed
-anything else, or nothing. --only page or --only command prints one table.
+anything else, or nothing. --only page or --only command prints one table; --files 2 takes only the first files.
 """
 
 from __future__ import annotations
@@ -346,21 +346,22 @@ def page_table(
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for name, file in files.items():
+            page = browser.new_page(reduced_motion="reduce")
+            page.set_default_timeout(WAIT)
+            page.goto(address)
+            page.wait_for_function("() => window.musicgen?.desk.current")
             for kind in kinds:
-                page = browser.new_page(reduced_motion="reduce")
-                page.set_default_timeout(WAIT)
-                page.goto(address)
-                page.wait_for_function("() => window.musicgen?.desk.current")
                 found[kind, name] = on_page(page, KINDS[kind], file)
-                page.close()
+            page.close()
         browser.close()
     return {(kind, name): found[kind, name] for kind in kinds for name in files}
 
 
 def main() -> int:
     """Print the tables."""
-    given = options(__doc__, model=MODEL, only="")
-    files, outcomes = own_files(), list[Outcome]()
+    given = options(__doc__, model=MODEL, only="", files=0)
+    outcomes = list[Outcome]()
+    files = dict([*own_files().items()][: given.files or None])
     if given.only != "page":
         found = command_table([*KINDS], files)
         outcomes += found.values()
