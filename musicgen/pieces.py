@@ -19,7 +19,7 @@ from tokenization.formats import WithMidi, file_of, kind_of, read_file
 from tokenization.language import Encoded, Language
 from tokenization.limits import GENEROUS, read_source
 from tokenization.records import whole_number
-from tokenization.score import Score
+from tokenization.score import Notes, Score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +121,13 @@ def in_file(score: Score, arranged: Score) -> Score:
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
     known = first_known_tick(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
+    said = arranged.replace(notes=Notes.empty(), markers=()).rescaled(score.ticks_per_beat)
     return with_guesses_before(score, known).replace(
         tracks=(*tracks, *score.tracks[len(tracks) :]),
         file_times=arranged.file_times,
         key_signature=arranged.key_signature,
+        key_changes=said.key_changes,
+        texts=said.texts,
     )
 
 

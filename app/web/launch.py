@@ -15,6 +15,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -239,8 +240,8 @@ class Desk:
 
     async def score(self, request: Request) -> Response:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
-        _, data, name = await read_form(request)
-        notated = self.actions.reader.notated
+        asked, data, name = await read_form(request)
+        notated = partial(self.actions.reader.notated, exact=asked.get("exact") is True)
         written = await run_in_threadpool(notated, data, name, client_of(request))
         return Response(written, media_type="application/vnd.recordare.musicxml+xml")
 

@@ -15,7 +15,7 @@ from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
-from tokenization.notation.musicxml.writing import key_of
+from tokenization.notation.musicxml.spelling import keys_of
 from tokenization.score import Columns, Score
 
 
@@ -26,7 +26,7 @@ def piece_data(score: Score, bars: int) -> dict[str, Any]:
         **found,
         "notes": [number for row in found["notes"] for number in row],
         "ticksPerBeat": score.ticks_per_beat,
-        "centre": key_of(score).centre,
+        "centre": keys_of(score)[0][1].centre,
     }
 
 
