@@ -120,12 +120,14 @@ def in_file(score: Score, arranged: Score) -> Score:
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
-    given = arranged.rescaled(score.ticks_per_beat).markers
+    given = arranged.rescaled(score.ticks_per_beat)
     return score.replace(
-        markers=like_given(score.markers, given),
+        markers=like_given(score.markers, given.markers),
         tracks=(*tracks, *score.tracks[len(tracks) :]),
         file_times=arranged.file_times,
         key_signature=arranged.key_signature,
+        key_changes=given.key_changes,
+        texts=given.texts,
     )
 
 

@@ -196,6 +196,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     parser.add_argument(
         "--score", action="store_true", help="also write MusicXML, for notation programs"
     )
+    parser.add_argument(
+        "--exact", action="store_true",
+        help="in MusicXML, write new notes as long as they are played, not as a player reads them",
+    )  # fmt: skip
     parser.add_argument("--audio", action="store_true", help="also write a WAV of each MIDI file")
     parser.add_argument(
         "--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with this soundfont"
@@ -424,7 +428,9 @@ def _write_take(
     def write(path: Path, score: Score, *, new: bool = False) -> None:
         # The whole piece is an edit of the source file, if possible; otherwise a remark says why not.
         edit = take.edit if score is take.score else None
-        remark = write_score(path, score, take.provenance, new=new, edit=edit)
+        remark = write_score(
+            path, score, take.provenance, new=new, edit=edit, exact=arguments.exact
+        )
         output.remark([remark] if remark else [])
 
     scores = [getattr(take, part) for part in stems.values()]
@@ -441,7 +447,10 @@ def _write_take(
         if path != paths[0]:
             write(path, score)
         if arguments.score or (from_score and score is take.score):
-            write(path.with_suffix(".musicxml"), score)
+            try:
+                write(path.with_suffix(".musicxml"), score)
+            except ValueError as error:  # too large to be read again
+                output.remark([f"No MusicXML was written: {error}."])
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     write_text(paths[0].with_suffix(".json"), text)

@@ -104,5 +104,8 @@ class Desk:
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
-        written = self.actions.reader.notated(self.given(asked), asked.name, asked.client)
+        exact = asked.plain.get("exact") is True
+        written = self.actions.reader.notated(
+            self.given(asked), asked.name, asked.client, exact=exact
+        )
         return File(data=written, kind=SCORE)

@@ -19,9 +19,9 @@ import numpy as np
 
 from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import marker_in, named, parse
+from tokenization.analysis.symbols import chord_texts
 from tokenization.edit import Edit, NotKept, new_bars
 from tokenization.midi import reading
-from tokenization.notation.symbols import chord_texts
 from tokenization.score import Marker, Notes, Score, Track
 
 # The order within a tick: note ends, kept events and changes, note starts.
