@@ -7,6 +7,7 @@ import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
 import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
+import { keepInstalled } from "./installed.js";
 import { make } from "../widgets/parts.js";
 import { Requests } from "./requests.js";
 import { Server } from "./server.js";
@@ -121,6 +122,7 @@ async function start() {
   await openFirst(app);
   app.composer.readAhead();
   requestAnimationFrame(() => player.synth.start()); // load the soundfont after the page is visible
+  answerer.ready?.then(() => keepInstalled(app, root)).catch(() => {}); // without it, the page works online
 }
 
 start();
