@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # The packages that are imported only where they are needed, and the extra of pyproject.toml that each comes with.
 EXTRAS = {
     **dict.fromkeys(("jinja2", "matplotlib", "pandas", "scipy", "sklearn", "torch"), "train"),
-    **dict.fromkeys(("anyio", "fastapi", "gradio", "orjson", "pydantic", "starlette", "uvicorn"), "app"),
+    **dict.fromkeys(("anyio", "fastapi", "gradio", "orjson", "starlette", "uvicorn"), "app"),
 }  # fmt: skip
 NO_MEMORY = "not enough memory for this; try less at a time"
 LONGEST_MESSAGE = 1000  # characters; a quotation in a message can be of any length

@@ -25,9 +25,9 @@ In JSON, a change is an object with its name and its values:
 "start" and "stop" limit a change to notes and signs from a tick to before another, by default the whole piece, and
 "tracks" (of transpose, velocity and delete) to some tracks. What is set for a span returns to its old value after it.
 
-The page sends {"edits": {"reading": …, "changes": […]}} in the JSON of any request that brings the file along, and the
-server changes the file before it does anything else with it. The reading comes from the server with the opened piece or
-the finished take, and goes back as it came, so that ticks and tracks are those that the page shows.
+The page sends {"edits": {"reading": …, "changes": […]}} in the JSON of any request that brings the file along, and who
+answers changes the file before anything else is done with it (`Desk` in app/web/desk.py). The reading comes with the
+opened piece or the finished take and goes back as it came, so that ticks and tracks are those that the page shows.
 """
 
 from __future__ import annotations
@@ -208,6 +208,15 @@ class Cut(Change):
     """Remove a span of time, so that what follows moves forward."""
 
 
+def edits_from(plain: Any) -> tuple[list[Change], Reading | None]:
+    """Return the changes and the reading that the page sends; raises ValueError if they are wrong."""
+    if not isinstance(plain, Mapping):
+        raise ValueError("edits must be an object with a reading and changes")
+    reading = plain.get("reading")
+    known = None if reading is None else from_plain(Reading, reading, "the reading")
+    return changes_from(plain.get("changes")), known
+
+
 KINDS: dict[str, type[Change]] = {
     "notes": ChangeNotes, "transpose": Transpose, "velocity": Velocity, "delete": Delete, "tempo": Tempo, "key": Key,
     "metre": Metre, "program": Program, "volume": Volume, "name": Name, "order": Order, "drop": Drop, "cut": Cut,
@@ -319,6 +328,10 @@ class Reading:
     def with_tracks(self, tracks: Sequence[int]) -> Reading:
         """Return the reading with these of its tracks, in this order."""
         return replace(self, sources=tuple(self.sources[track] for track in tracks))
+
+    def later(self, file_ticks: float) -> Reading:
+        """Return the reading after time is inserted at the start of the file."""
+        return replace(self, file_ticks=tuple(tick + file_ticks for tick in self.file_ticks))
 
     def check(self, tracks: Sequence[int]) -> None:
         """Raise ValueError if the piece lacks one of some tracks."""

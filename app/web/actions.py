@@ -20,6 +20,7 @@ from app.web.composing.opened_files import (
     FileReader,
     made_here,
     notices,
+    reading_of,
     with_leading_rest,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes
@@ -70,6 +71,7 @@ class PageActions:
             "notices": [{"text": text} for text in shown],
             "remarks": [remark for remark in piece.remarks if remark not in shown],
             "made": made_here(data),
+            "reading": reading_of(piece, data, name),
         }
 
     def open_example(self, name: str, model: str) -> dict[str, Any]:

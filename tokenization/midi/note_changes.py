@@ -29,6 +29,7 @@ def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
     gone: list[Note] = []
     placed: list[Note] = []
     new = [after for before, after in change.rows if before is None and after is not None]
+    _make_room(file, min((after[0] for _, after in change.rows if after is not None), default=0))
     for (before, after), notes in zip(befores, taken, strict=True):
         if after is None:
             gone += notes
@@ -43,6 +44,25 @@ def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
     file.remove(gone)
     placed += [_inserted(file, row) for row in new]
     _place(file, placed)
+
+
+def _make_room(file: OpenMidi, first: int) -> None:
+    """Move everything later if a note is to start before the file, as before a pickup, which becomes a full bar."""
+    by = -round(float(file.reading.in_file(0)))
+    if file.reading.in_file(first) > -0.5 or by <= 0:
+        return
+    metres = file.signs(midi.METER)
+    if len(metres) > 1 and not metres[0][1].tick:
+        (lane, short), (_, full) = metres[:2]
+        if full.tick == file.ticks_per_beat * 4 * short.data[0] >> short.data[1]:
+            lane.take([short])
+            full.tick = 0
+    for lane in file.lanes:
+        for event in lane.events:
+            if event.tick or event.status & 0xF0 in (0x80, 0x90, 0xA0):
+                event.tick += by
+        lane.end, lane.is_changed = lane.end + by, True
+    file.reading = file.reading.later(by)
 
 
 def _found(file: OpenMidi, rows: Sequence[Row]) -> list[list[Note]]:

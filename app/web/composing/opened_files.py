@@ -14,12 +14,14 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from app.web.composing.streamed_takes import files_of
+from app.web.composing.streamed_takes import files_of, reading_data
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.beats import later
 from tokenization.analysis.metres import bar_lines
-from tokenization.formats import kind_of, midi, musicxml, read_file
+from tokenization.changes import Reading, edits_from
+from tokenization.edit import NotKept
+from tokenization.formats import changed, kind_of, midi, musicxml, read_file
 from tokenization.language import Language
 from tokenization.language import language as language_of
 from tokenization.limits import UPLOAD, MusicFileError
@@ -64,6 +66,16 @@ class FileReader:
         """Return a file as MusicXML; MusicXML stays as it is."""
         return self.apart(client, quoted(name), _notated, data, name)
 
+    def changed(
+        self, data: bytes, name: str, edits: Any, provenance: Any, client: str = ""
+    ) -> bytes:
+        """Return a file with the edits of the page; raises NotKept if it cannot hold them."""
+        made = provenance if isinstance(provenance, dict) else None
+        found = self.apart(client, quoted(name), _changed, data, name, edits, made)
+        if isinstance(found, str):
+            raise NotKept(found)
+        return found
+
     def files(self, take: Take, language: Language, client: str = "") -> dict[str, Any]:
         """Return the files of a take; without edits of the opened file if that takes too long."""
         if take.edit is None:
@@ -102,6 +114,21 @@ def with_leading_rest(piece: Piece, bars: int) -> Piece:
     encoded = piece.language.encode(moved)
     score = in_file(piece.language.decode(encoded.ids, encoded.setting), moved)
     return replace(piece, encoded=encoded, score=score)
+
+
+def reading_of(piece: Piece, data: bytes, name: str) -> dict[str, Any] | None:
+    """Return how a piece reads its file, for the edits of the page; None if the format is read only."""
+    if kind_of(data, Path(name).suffix) == "abc":
+        return None
+    return reading_data(Reading.of(piece.score, piece.language.onset_steps))
+
+
+def _changed(data: bytes, name: str, edits: Any, made: dict[str, Any] | None) -> bytes | str:
+    """Return a file with changes, or the reason why it cannot hold them."""
+    try:
+        return changed(data, *edits_from(edits), suffix=Path(name).suffix, provenance=made)
+    except NotKept as error:
+        return f"your file cannot hold the edits: {error}"
 
 
 def _read(data: bytes, name: str) -> Score:
