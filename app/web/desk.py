@@ -17,6 +17,7 @@ from app.web.composing.streamed_takes import as_text
 
 ACTIONS = ("open", "ahead", "write", "stop", "save", "sound", "score")  # requests by name
 SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
+MIDI = "audio/midi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +98,11 @@ class Desk:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
         written = self.actions.reader.notated(self.given(asked), asked.name, asked.client)
         return File(data=written, kind=SCORE)
+
+    def sound(self, asked: Asked) -> Answer:
+        """Return a music file as MIDI, which the server or the browser renders."""
+        return File(data=self.midi(asked), kind=MIDI)
+
+    def midi(self, asked: Asked) -> bytes:
+        """Return a music file as MIDI; MIDI files stay as they are."""
+        return self.actions.reader.as_midi(self.given(asked), asked.name, asked.client)

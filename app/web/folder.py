@@ -19,7 +19,6 @@ from pathlib import Path
 
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, POLICY, TITLE, html, page_facts
-from app.web.tab import NO_SOUND
 from musicgen import playable
 from musicgen.checkpoint import folder_of, read_card, weights_path
 from musicgen.kernel.packing import lacking
@@ -30,6 +29,7 @@ PACKAGES = ("tokenization", "musicgen", "app/web")  # that the browser runs, or 
 OWN = "sw.js"  # by which a folder is known to be a page
 OLD_ZIP = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
 GPL_FONT = "TimGM6mb.sf2"  # that of pretty_midi
+SILENT = "This page was made without a soundfont, so that it has no sound; save the piece as MIDI to hear it."
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def write(
     everything.sort(key=lambda one: one.address)
     digest = hashlib.sha256(b"".join(one.address.encode() + one.data for one in everything))
     address = f"musicgen/{digest.hexdigest()[:12]}"
-    page = _page(address, found, program)
+    page = _page(address, found, program, soundfont is not None)
     texts = {
         "index.html": page,
         "manifest.webmanifest": _manifest(address),
@@ -191,12 +191,13 @@ def _archive() -> bytes:
     return packed.getvalue()
 
 
-def _page(address: str, models: list[_Model], program: list[Content]) -> str:
+def _page(address: str, models: list[_Model], program: list[Content], has_sound: bool) -> str:
     """Return the HTML of the page, with the list of files that the worker loads."""
     offered = OfferedModels(models[0].given)
     offered.languages = {one.name: playable.language_of(one.given) for one in models}
     facts = page_facts(offered, address)
-    facts["lacks"] = {"sound": NO_SOUND}
+    if not has_sound:
+        facts["lacks"] = {"sound": SILENT}
     facts["program"] = {
         "worker": f"{address}/worker/worker.js",
         "model": models[0].name,

@@ -79,12 +79,13 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    answerer = facts.program ? new Tab(facts.program) : new Server(),
+    assets = new URL(facts.assets, document.baseURI).href,
+    answerer = facts.program ? new Tab(facts.program, assets) : new Server(),
     requests = new Requests(answerer),
     desk = await store.open();
   const drawn = facts.sampling.map(({ name, value }) => [name, value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
-  const player = new Player(new URL(facts.assets, document.baseURI).href, {
+  const player = new Player(assets, {
     soundOf: (entry) => requests.made(entry, "sound"),
     failed: (text) => app.fail(text),
   });

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from app.web.folder import Made, write
+from app.web.folder import SILENT, Made, write
 from app.web.offered_models import example
-from app.web.tab import NO_SOUND, Tab
+from app.web.tab import Tab
 from tests.app.web.browser import MODEL
 from tests.app.web.hands import SHOWN, await_end, go_on
 from tests.app.web.sites import save_small, served, write_site
@@ -70,7 +70,6 @@ def test_a_request_is_stopped_between_two_views(tab: Tab):
     [
         ("open", {}, b"no music", "“it.mid” is not a MIDI file"),
         ("write", {**ASKED, "bars": 0}, JAZZ, "bars: must be a whole number from 1 to 128."),
-        ("sound", {}, JAZZ, NO_SOUND),
     ],
 )
 def test_a_refusal_is_one_sentence(tab: Tab, what: str, wanted: dict, data: bytes, sentence: str):
@@ -119,18 +118,6 @@ def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, small: Path
         made(tmp_path / "page", Path(MODEL))
 
 
-SITE = pytest.mark.parametrize("address", ["site"], indirect=True)
-
-
-@SITE
-@pytest.mark.long
-def test_what_only_a_server_can_do_is_greyed_and_says_why(page: Page):
-    page.locator(".mg-stage .mg-menu > button", has_text="Save").click()
-    wav = page.get_by_role("button", name="WAV", exact=True)
-    expect(wav).to_be_disabled()
-    expect(wav).to_have_attribute("title", NO_SOUND)
-
-
 HASHES = """([script, facts, source]) => new Promise((done, failed) => {
   const at = (address) => new URL(address, document.baseURI).href;
   const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
@@ -177,6 +164,11 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
         page.context.set_offline(True)
         page.reload()
         expect(page.locator(SHOWN)).to_have_text("Piano in C")
+        page.locator(".mg-stage .mg-menu > button", has_text="Save").click()
+        wav = page.get_by_role("button", name="WAV", exact=True)
+        expect(wav).to_be_disabled()
+        expect(wav).to_have_attribute("title", SILENT)
+        page.keyboard.press("Escape")
         go_on(page, bars=1)
         await_end(page)
         page.evaluate("() => musicgen.store.save()")
