@@ -90,7 +90,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     output.remark(
         [
-            f"{arguments.folder} has the page with {made.models}: {made.files} files, {made.bytes / 1e6:.1f} MB.",
+            f"{arguments.folder} has the page with {made.models}: {made.files} files, {made.bytes / 1e6:.1f} MB, "
+            f"{made.packed / 1e6:.1f} MB where a server compresses them.",
             "Put it on any web server with HTTPS, or try it: "
             f"python -m http.server --bind localhost --directory {arguments.folder}",
         ]

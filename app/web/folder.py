@@ -12,6 +12,7 @@ import io
 import json
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -46,6 +47,7 @@ class Made:
 
     files: int
     bytes: int
+    packed: int  # bytes to load where the server compresses
     models: str
 
 
@@ -96,11 +98,11 @@ def write(
         path.write_bytes(one.data)
     for place, text in texts.items():  # the last step: all that they need is there
         write_whole(folder / place, text.encode())
-    total = sum(len(one.data) for one in everything)
-    total += sum(len(text.encode()) for text in texts.values())
+    written = [*(one.data for one in everything), *(text.encode() for text in texts.values())]
     return Made(
-        files=len(everything) + len(texts),
-        bytes=total,
+        files=len(written),
+        bytes=sum(map(len, written)),
+        packed=sum(len(zlib.compress(one)) for one in written),
         models=", ".join(one.name for one in found),
     )
 

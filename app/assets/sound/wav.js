@@ -1,7 +1,7 @@
 // Renders a MIDI file to a WAV file by the synthesizer, faster than it plays.
 import { GAIN, LIMIT } from "./synth.js";
 
-const RATE = 44100,
+const RATE = 48000,
   TAIL = 3; // seconds for the last notes to fade
 
 export async function wavOf(address, midi) {
