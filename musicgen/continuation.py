@@ -18,7 +18,7 @@ from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
-from tokenization.analysis.chords import like_given, parse, symbol_of
+from tokenization.analysis.chords import like_given, parse, symbol_of, with_locked
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
@@ -330,6 +330,8 @@ class Completion(MusicGeneration):
                 Marker(one.onset_ticks, one.text) if holds(one.onset_ticks) else one
                 for one in markers
             )
+            if self.request.keeps_chords:
+                markers = with_locked(markers, self.piece.score.markers)
         score = score.replace(markers=markers)
         about = {
             "piece": self.piece.name,
@@ -372,6 +374,8 @@ def infilling(
             f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
         ) from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
+    if parts is None and _has_chords(piece, first, last):
+        parts = range(len(piece.score.tracks))  # all but the chords, which stay
     write = None if parts is None else _parts(model, piece, parts)
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(
@@ -381,6 +385,15 @@ def infilling(
     where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
     written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
     return Completion(model, piece, goal, request, written, where)
+
+
+def _has_chords(piece: Piece, first: int, last: int) -> bool:
+    """Return whether chords of some bars are given, not guessed."""
+    if not 1 <= first <= last <= piece.bars:
+        return False
+    start, stop = bar_lines(piece.score, last)[[first - 1, last]]
+    markers = piece.score.markers
+    return any(start <= one.onset_ticks < stop and not one.is_guess for one in markers)
 
 
 def _parts(model: Player, piece: Piece, names: Collection[int | str]) -> list[Wanted]:
@@ -411,6 +424,9 @@ def accompaniment(
     """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     wanted = _parts(model, piece, write)
+    is_locked = not any(one.is_guess for one in piece.score.markers)
+    if request.keeps_chords and [*write] == ["chords"] and is_locked:
+        raise ValueError("all chords are locked; unlock those that are to be written")
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where)

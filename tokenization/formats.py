@@ -156,6 +156,10 @@ def changed(
         from tokenization.midi.changing import changed_midi
 
         return changed_midi(data, made, reading, texts)
+    if kind == "musicxml":
+        from tokenization.notation.musicxml.changing import changed_musicxml
+
+        return changed_musicxml(data, made, reading)
     raise NotKept("its format is read only")
 
 

@@ -14,8 +14,11 @@ from typing import Any, TypeAlias
 from app.web.actions import PageActions
 from app.web.composing.requests import MusicRequest, request_from
 from app.web.composing.streamed_takes import as_text
+from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
 
-ACTIONS = ("open", "ahead", "write", "stop", "save", "sound", "score")  # requests by name
+ACTIONS = (
+    "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
+)  # requests by name  # fmt: skip
 SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
 MIDI = "audio/midi"
 
@@ -89,6 +92,12 @@ class Desk:
     def stop(self, asked: Asked) -> Answer:
         """Stop a request; the notes so far are kept."""
         self.actions.stop(asked.text("job"))
+
+    def chords(self, asked: Asked) -> Answer:
+        """Read a typed progression: of each bar, the chords as models know them, with their symbols."""
+        line = read_chords(asked.text("text"))
+        bars = [[(parse(name), symbol_of(name)) for name in bar] for bar in line]
+        return {"bars": bars, "said": taken_as(line)}
 
     def save(self, asked: Asked) -> Answer:
         """Return a file with the user's edits."""

@@ -4,9 +4,9 @@ New notes use the file's ticks, and the tracks and channels of the parts that th
 the file gets its own track and channel, but a file of type 0 keeps one track. Notes up to half a grid step before the
 first new bar count as notes of that bar, as they do for the model.
 
-In a continuation, the first tick of the new music is the seam. Every event before it is kept. At the seam sounding
-notes end, pedals are released, and pitch bends and faded volumes are reset; tempo, programs and all other controllers
-stay in force. Time signatures follow the new bars.
+In a continuation, the first tick of the new music is the seam. Every event before it is kept, and notes that sound
+over it do so for their length, or until their key is struck again. At the seam pedals are released, and pitch bends and
+faded volumes are reset; tempo, programs and all other controllers stay in force. Time signatures follow the new bars.
 """
 
 from __future__ import annotations
@@ -98,6 +98,9 @@ class KeptMidi:
         if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
+        self._ringing: list[reading.Note] = []  # notes that sound over the seam
+        # The ticks at which new notes start, by chunk, channel and pitch.
+        self._struck = defaultdict[tuple[int, int, int], list[int]](list)
         self.chunks = [Chunk(body, events_of(body)) for body in found.bodies]
         self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
         self._read_notes()
@@ -186,7 +189,7 @@ class KeptMidi:
             last = text if self.edit.holds(marker.onset_ticks) else None
 
     def _end_at_seam(self) -> None:
-        """End sounding notes and reset channels at the seam; remove notes before it that count as after it."""
+        """Reset channels at the seam; remove notes before it that count as after it; find those that sound over it."""
         seam, first = self._seam, min(self._seam, self._first_tick(self.edit.start))
         for note in self.notes:
             chunk = self.chunks[note.key.chunk]
@@ -194,8 +197,10 @@ class KeptMidi:
                 continue
             if note.tick >= first:
                 chunk.removed |= {note.on, note.off}
-            elif note.off is None or note.end >= seam:
+            elif note.off is None:
                 chunk.add(seam, BEFORE, 0x80 | note.key.channel, (note.pitch, 64))
+            elif note.end >= seam:
+                self._ringing.append(note)
         for channel in range(16):
             self._reset(channel, seam)
 
@@ -256,6 +261,10 @@ class KeptMidi:
         for track, source, notes in self.edit.assign(score, sources, pitches):
             target = self._new_target(track) if source is None else self.keys[source][:2]
             self._write_to(*target, notes)
+        for note in self._ringing:
+            chunk, channel = note.key[:2]
+            end = min([note.end, *self._struck[chunk, channel, note.pitch]])
+            self.chunks[chunk].add(end, BEFORE, 0x80 | channel, (note.pitch, 64))
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
@@ -304,6 +313,7 @@ class KeptMidi:
             late = start > on and (start - on > most_late or start >= first_after)
             if late or start >= (stop := min([stop, *later])):
                 continue
+            self._struck[number, channel, pitch].append(start)
             chunk.add(start, AFTER, 0x90 | channel, (pitch, velocity))
             chunk.add(stop, BEFORE, 0x80 | channel, (pitch, 64))
 
