@@ -20,6 +20,7 @@ ACTIONS = (
     "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
 )  # requests by name  # fmt: skip
 SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
+MIDI = "audio/midi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,3 +110,11 @@ class Desk:
             self.given(asked), asked.name, asked.client, exact=exact
         )
         return File(data=written, kind=SCORE)
+
+    def sound(self, asked: Asked) -> Answer:
+        """Return a music file as MIDI, which the server or the browser renders."""
+        return File(data=self.midi(asked), kind=MIDI)
+
+    def midi(self, asked: Asked) -> bytes:
+        """Return a music file as MIDI; MIDI files stay as they are."""
+        return self.actions.reader.as_midi(self.given(asked), asked.name, asked.client)
