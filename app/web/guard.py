@@ -24,6 +24,8 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
+from app.web.desk import ACTIONS
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 API = "/gradio_api"
 UPLOAD_BYTES = 1 << 20
@@ -31,8 +33,7 @@ JSON_BYTES = 1 << 16
 FORM_BYTES = UPLOAD_BYTES + JSON_BYTES + (1 << 14)  # a file and the request for it
 MOST_VALUES = 10_000  # in a JSON body: many values cost more to parse than long ones
 BODY_SECONDS = 20  # for the whole body
-DESK = ("open", "ahead", "write", "stop", "sound", "score")  # endpoints of the page's scripts
-FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in DESK))
+FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in ACTIONS))
 # The other allowed paths, for POST and for GET. gradio has more, some of which fetch URLs for the client.
 POSTED = tuple(f"{API}/{name}" for name in ("queue/join", "cancel", "reset"))
 CALL = f"{API}/call/"

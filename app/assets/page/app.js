@@ -12,7 +12,7 @@ import {
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
-import { fileOf } from "./server.js";
+import { fileOf } from "./requests.js";
 
 const MOST_BYTES = 1 << 20;
 
@@ -21,8 +21,8 @@ const editedFrom = (made) =>
   made && { ...made, edited: true, prompt_bars: null, written_bars: null };
 
 export class App {
-  constructor({ facts, desk, server, player }) {
-    Object.assign(this, { facts, desk, server, player });
+  constructor({ facts, desk, requests, player }) {
+    Object.assign(this, { facts, desk, requests, player });
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.underWay = null; // the promise of what is being opened
@@ -49,7 +49,7 @@ export class App {
     return Boolean(this.model.idea) && !this.desk.current;
   }
 
-  // Run an action that needs the server; a later one supersedes it.
+  // Run an action that is requested; a later one supersedes it.
   attempt(words, act) {
     const work = this.#attempt(words, act, () => this.underWay === work);
     return (this.underWay = work);
@@ -95,6 +95,7 @@ export class App {
 
   openNothing() {
     this.supersede();
+    this.leave();
     this.desk.step("starting a new idea", { current: null, takes: [], chosen: 0 });
     this.follow();
   }
@@ -102,15 +103,16 @@ export class App {
   // A blank piece to draw on or to play along to.
   openGrid() {
     this.supersede();
+    this.leave();
     const piece = emptyPiece(),
       more = { piece, chosen: barCount(piece), model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...more }, "starting a blank piece");
     this.follow();
   }
 
-  // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
+  // Request that something is opened; returns a function that shows it. `more` adds to the entry what the answer omits.
   async #open(ask, more, label) {
-    const { made, piece, file, ...told } = await this.server.open({
+    const { made, piece, file, ...told } = await this.requests.open({
       model: this.model.name,
       ...ask,
     });
@@ -124,7 +126,17 @@ export class App {
       keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
       ...more,
     };
-    return () => (this.desk.show(entry, label), this.follow());
+    return () => {
+      if (!more.act) this.leave();
+      this.desk.show(entry, label);
+      this.follow();
+    };
+  }
+
+  // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
+  leave() {
+    this.player.pause();
+    this.desk.set({ ends: false, chords: "", tempo: 1, transpose: 0 });
   }
 
   blank(kind, title) {

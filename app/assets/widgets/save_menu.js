@@ -48,13 +48,14 @@ function savesOf(app, entry) {
     used = tracksWithNotes(piece).sort((a, b) => a - b),
     changes = changesOf(piece, settingOf(app, entry));
   const heard = (one) => heardEntry(app, one).file,
-    sound = (one) => app.server.made(heardEntry(app, one), "sound"),
+    sound = (one) => app.requests.made(heardEntry(app, one), "sound"),
     part = (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
     track = (index) => (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] });
   // The file of a take may lack the chords of its new bars.
   const noted = (one) =>
       one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
-    score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score"));
+    score = (one) =>
+      isXml(fileKept(one)) ? fileKept(one) : app.requests.made(noted(one), "score");
   const tracks = used.map((index) => {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];

@@ -1,4 +1,4 @@
-// The score of the piece, in place of the roll: from the MusicXML that was opened, or as the server notates the notes.
+// The score of the piece, in place of the roll: from the MusicXML that was opened, or notated from the notes.
 // OpenSheetMusicDisplay engraves it; it is loaded when a score is first shown.
 import { asRead } from "../music/notation.js";
 import { barAt, barCount } from "../music/piece.js";
@@ -22,7 +22,7 @@ const OPTIONS = {
 };
 
 async function written(app, entry) {
-  return (await app.server.made(entry, "score")).text();
+  return (await app.requests.made(entry, "score")).text();
 }
 
 // The MusicXML that a piece was opened from, with new notes if written into it; null if there is none.
