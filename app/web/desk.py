@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 from app.web.actions import PageActions
 from app.web.composing.requests import MusicRequest, request_from
+from app.web.composing.streamed_takes import as_text
 
-ACTIONS = ("open", "ahead", "write", "stop", "sound", "score")  # requests by name
-SCORE = "application/vnd.recordare.musicxml+xml"
+ACTIONS = ("open", "ahead", "write", "stop", "save", "sound", "score")  # requests by name
+SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,29 +59,41 @@ class Desk:
     def __init__(self, actions: PageActions) -> None:
         self.actions = actions
 
+    def given(self, asked: Asked) -> bytes:
+        """Return the file that a request brings along, with the user's edits (tokenization/changes.py)."""
+        edits, made = asked.plain.get("edits"), asked.plain.get("made")
+        if not asked.data or edits is None:
+            return asked.data
+        return self.actions.reader.changed(asked.data, asked.name, edits, made, asked.client)
+
     def open(self, asked: Asked) -> Answer:
-        """Open a file or an example."""
-        model = asked.text("model")
-        if asked.data:
-            return self.actions.open(asked.data, asked.name or "it", model, asked.client)
+        """Open a file or an example; an edited file is returned, too."""
+        model, data = asked.text("model"), self.given(asked)
+        if data:
+            opened = self.actions.open(data, asked.name or "it", model, asked.client)
+            return opened if data is asked.data else {**opened, "file": as_text(data)}
         return self.actions.open_example(asked.text("example"), model)
 
     def write(self, asked: Asked) -> Answer:
         """Write music; each view is one step of the takes."""
         wanted = asked.music()
         title, job = asked.title(wanted), asked.text("job")
-        return self.actions.write(asked.client, wanted, asked.data or None, title, job)
+        return self.actions.write(asked.client, wanted, self.given(asked) or None, title, job)
 
     def ahead(self, asked: Asked) -> Answer:
         """Read the prompt of an expected request ahead."""
         wanted = asked.music()
-        self.actions.read_ahead(asked.client, wanted, asked.data, asked.title(wanted))
+        self.actions.read_ahead(asked.client, wanted, self.given(asked), asked.title(wanted))
 
     def stop(self, asked: Asked) -> Answer:
         """Stop a request; the notes so far are kept."""
         self.actions.stop(asked.text("job"))
 
+    def save(self, asked: Asked) -> Answer:
+        """Return a file with the user's edits."""
+        return File(data=self.given(asked), kind=FILE)
+
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
-        written = self.actions.reader.notated(asked.data, asked.name, asked.client)
+        written = self.actions.reader.notated(self.given(asked), asked.name, asked.client)
         return File(data=written, kind=SCORE)

@@ -25,6 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from app.web.desk import ACTIONS
+from app.web.page import POLICY
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 API = "/gradio_api"
@@ -46,14 +47,8 @@ READ_BELOW = ("/musicgen/", *(f"{API}/{name}" for name in ("file=", "heartbeat/"
 ANSWERS = (CALL, f"{API}/queue/data")  # to the requests of programs
 MCP = f"{API}/mcp"
 SERVER = b"x-gradio-server"  # gradio would use its value as the server's URL in answers, unchecked
-# The browser loads nothing from other servers, whatever a part of the page requests.
-POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
-    "connect-src 'self' data: blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
-)
 HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", f"{POLICY}; frame-ancestors 'self'".encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-robots-tag", b"noindex"),

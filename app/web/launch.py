@@ -6,15 +6,12 @@ visitor. Requests to other addresses are passed on to gradio's endpoints for pro
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 import uuid
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from socket import socket
@@ -44,14 +41,15 @@ from starlette.staticfiles import StaticFiles
 from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
 from app.web.composing.composer import Composer
-from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, unsupported
+from app.web.composing.opened_files import FileReader
+from app.web.composing.readers import Readers
 from app.web.desk import ACTIONS, Answer, Asked, Desk, File
 from app.web.errors import HANDLERS, client_of, error_message
 from app.web.guard import UPLOAD_BYTES, Guard, Names, Room, make_room
-from app.web.offered_models import EXAMPLES, OfferedModels
+from app.web.offered_models import OfferedModels
+from app.web.page import ASSETS, html, page_facts, version
 from app.web.process import url_of
-from app.web.programs import THREADS, TITLE, Launched, Programs
-from musicgen.generation.sampling import CONTROLS, MUSICAL
+from app.web.programs import THREADS, Launched, Programs
 from tokenization.wording import sentence
 
 KEPT = "public, max-age=31536000, immutable"  # for files whose URL changes with their content
@@ -61,61 +59,6 @@ COMPRESSED = [
 STREAMED = ("write", "sound")  # endpoints whose answers are sent as they are made
 
 # What a browser loads: the page, its files, and the soundfont.
-
-ASSETS = Path(__file__).parent.parent / "assets"
-PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
-STYLES = ("tokens", "page", "roll", "small")  # in the order of use
-
-
-def version() -> str:
-    """Return a hash of the assets; in their URLs, it makes browsers load them again after an update."""
-    files = sorted(path for path in ASSETS.rglob("*") if path.is_file())
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-
-
-def html(address: str, models: OfferedModels) -> str:
-    """Return the page; all modules are preloaded, so that nested imports load in parallel."""
-    facts = json.dumps(page_facts(models, address)).replace("<", "\\u003c")
-    scripts = sorted(
-        path.relative_to(ASSETS).as_posix()
-        for path in ASSETS.rglob("*.js")
-        if "vendor" not in path.parts
-    )
-    head = (
-        f"<title>{TITLE}</title>",
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-        *(f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES),
-        *(f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts),
-        f'<script type="application/json" id="mg-facts">{facts}</script>',
-        f'<script type="module" src="{address}/page/main.js"></script>',
-    )
-    return f'<!doctype html><html lang="en"><head>{"".join(head)}</head><body></body></html>'
-
-
-def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
-    """Return the data that the page's scripts need at the start."""
-    return {
-        "assets": address,
-        "models": [
-            {
-                "name": name,
-                "player": PLAYERS[language.name],
-                "language": language.name,
-                "idea": language.beginnings() or None,
-                "parts": [*language.parts],
-                "lacks": unsupported(language),
-            }
-            for name, language in models.languages.items()
-        ],
-        "trained": models.trained,
-        "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
-        "mostBars": MOST_BARS,
-        "mostVariations": MOST_VARIATIONS,
-        "sampling": [
-            {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
-            for name, control in CONTROLS.items()
-        ],
-    }
 
 
 class KeptFiles(StaticFiles):
@@ -131,7 +74,7 @@ class KeptFiles(StaticFiles):
 def page_routes(models: OfferedModels, soundfont: Path | None) -> list[BaseRoute]:
     """Return the addresses of the page, its files and the soundfont."""
     address = f"musicgen/{version()}"
-    page = html(address, models)
+    page = html(address, page_facts(models, address))
 
     async def front(_: Request) -> Response:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
@@ -214,8 +157,9 @@ class Endpoints:
     async def sound(self, request: Request) -> Response:
         """Render a music file as WAV."""
         asked = await read_form(request)
+        given = await run_in_threadpool(self.desk.given, asked)
         as_midi = self.desk.actions.reader.as_midi
-        data = await run_in_threadpool(as_midi, asked.data, asked.name, asked.client)
+        data = await run_in_threadpool(as_midi, given, asked.name, asked.client)
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
         await run_in_threadpool(render_to, path, data, self.soundfont)
@@ -286,7 +230,7 @@ def open_page(
     soundfont: Path | None, browser: bool, share: bool, mcp: bool,
 ) -> tuple[PageActions, Served | Launched]:  # fmt: skip
     """Start the server on a bound socket."""
-    actions, room = PageActions(OfferedModels(model), composer), Room()
+    actions, room = PageActions(OfferedModels(model), composer, FileReader(Readers().ask)), Room()
     files.mkdir(mode=0o700, exist_ok=True)
     routes = page_routes(actions.models, soundfont)
     routes += Endpoints(Desk(actions), soundfont, files).routes()

@@ -1,10 +1,12 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
+import { changesBetween, joined } from "../music/edits.js";
 import { partOf } from "../music/naming.js";
 import {
   aroundNew,
   barCount,
+  cutOf,
   emptyPiece,
   pieceOf,
   regionWithout,
@@ -12,9 +14,14 @@ import {
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
-import { fileOf } from "./requests.js";
 
 const MOST_BYTES = 1 << 20;
+
+// What an entry loses with the file that it was made of.
+const withoutFile = ({ keeps, lost }) => ({
+  ...{ file: null, kept: null, edits: null, reading: null, keeps: false },
+  lost: Boolean(keeps || lost),
+});
 
 // The provenance of an edited piece, whose written bars may have moved.
 const editedFrom = (made) =>
@@ -120,11 +127,11 @@ export class App {
       ...this.blank(more.kind, told.title),
       ...told,
       piece: pieceOf(piece),
-      file: bytesFrom(file),
       provenance: made ?? null,
       seed: made?.seed,
       keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
       ...more,
+      file: bytesFrom(file) ?? more.file,
     };
     return () => {
       if (!more.act) this.leave();
@@ -157,7 +164,7 @@ export class App {
       lost = Boolean(entry.lost || entry.kept);
     const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
-    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, more, label));
+    return this.attempt("", () => this.#open({ entry, model }, more, label));
   }
 
   // Load the piece on the stage into the player, unless something plays.
@@ -190,11 +197,13 @@ export class App {
   }
 
   // Show an edited piece on the stage; of one still being written, only the bars so far.
-  edit(made, label, more = {}) {
+  edit(made, label, { changes = null, ...more } = {}) {
     this.say("");
     const before = interrupted(this.desk.current),
-      piece = soFar(this.desk.current, made),
-      bars = barCount(piece);
+      piece = { ...soFar(this.desk.current, made), pairs: undefined },
+      bars = barCount(piece),
+      done = changes ?? changesBetween(before.piece, made),
+      isKept = before.file && before.reading && done;
     const entry = {
       ...before,
       id: newId(),
@@ -203,10 +212,7 @@ export class App {
       made: Date.now(),
       state: "done",
       piece,
-      file: null,
-      kept: null,
-      keeps: false,
-      lost: Boolean(before.keeps || before.lost),
+      ...(isKept ? { edits: joined(before.edits ?? [], done) } : withoutFile(before)),
       example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars),
       model: this.model.name,
@@ -264,7 +270,12 @@ export class App {
     const isEnd = act === "end",
       bars = isEnd ? [stop, barCount(piece)] : [first, stop],
       label = isEnd ? "cutting the end" : "deleting bars";
-    return this.edit(without(piece, ...bars), label, { region: regionWithout(region, ...bars) });
+    const [from, to] = bars,
+      changes = [cutOf(piece, from, to)];
+    return this.edit(without(piece, from, to), label, {
+      changes,
+      region: regionWithout(region, from, to),
+    });
   }
 
   loop(id, range) {

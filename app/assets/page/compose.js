@@ -185,6 +185,8 @@ export class Composer {
       state,
       ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }),
       kept: kept && !kept.same ? bytes : null,
+      keptReading: kept?.reading,
+      reading: take.reading,
       region: take.region,
       now: undefined,
       file: kept?.same ? bytes : bytesFrom(take.midi),

@@ -12,6 +12,7 @@ import { Requests } from "./requests.js";
 import { Server } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
+import { Tab } from "./tab.js";
 import { takesPart } from "./takes.js";
 
 const UNTRAINED =
@@ -77,7 +78,8 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    requests = new Requests(new Server()),
+    answerer = facts.program ? new Tab(facts.program) : new Server(),
+    requests = new Requests(answerer),
     desk = await store.open();
   const drawn = facts.sampling.map(({ name, value }) => [name, value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
@@ -88,6 +90,7 @@ async function start() {
   const app = new App({ facts, desk, requests, player }),
     parts = partsOf(app, root),
     { stage, takes } = parts;
+  answerer.tell = (words, trouble) => (trouble ? app.fail(trouble) : app.say(words));
   // For the browser's console and for tests.
   const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
   window.musicgen = { app, desk, player, store, requests, rolls };

@@ -4,22 +4,31 @@
 // Who answers has one method, `ask(what, wanted, file, signal)`. It returns a Response: JSON, a file, or a stream with one
 // JSON object per line; a status above 299 with { detail: sentence } refuses. If it cannot answer, it throws a Refusal.
 // `lost` is what to say if a stream breaks off. A new request is a method here and an action in app/web/desk.py.
-import { isMidi, writeMidi } from "../music/midi.js";
+import { isMidi, readingOf, writeMidi } from "../music/midi.js";
 
 export class Refusal extends Error {}
+const NOT_KEPT = 409; // the status if a file cannot hold the edits
 const FULL = "The server is busy or has stopped; try again in a moment.";
 
 // The error in an answer.
 async function refusal(answer) {
   const { detail } = await answer.json().catch(() => ({}));
   const isTold = typeof detail === "string" && detail && answer.status !== 503;
-  return new Refusal(isTold ? detail : FULL);
+  return Object.assign(new Refusal(isTold ? detail : FULL), { status: answer.status });
 }
 
-// The file of an entry: its own, or one written from its notes.
-export function fileOf(entry) {
-  if (entry.file) return { bytes: entry.file, name: entry.fileName ?? `${entry.title}.mid` };
-  return { bytes: writeMidi(entry.piece, { made: entry.provenance }), name: `${entry.title}.mid` };
+// The file of an entry, its own or one written from its notes, with what is `asked` for it: its edits, and more changes.
+export function fileOf(
+  { file, fileName, edits, reading, title, piece, provenance: made },
+  more = [],
+) {
+  const own = { bytes: file ?? writeMidi(piece, { made }), name: fileName ?? `${title}.mid` },
+    changes = [...((file && edits) || []), ...more];
+  if (!changes.length) return { ...own, asked: {} };
+  return {
+    ...own,
+    asked: { edits: { reading: file ? reading : readingOf(piece), changes }, made },
+  };
 }
 
 // A file with a name by which its format is recognised.
@@ -40,18 +49,33 @@ export class Requests {
     return answer;
   }
 
-  async open({ bytes = null, name = "", example = null, model }) {
-    const file = bytes ? { bytes, name } : null;
-    return (await this.#ask("open", { example, model }, file)).json();
+  // Send a request with the file of an entry; if the file cannot hold the edits, with one written from the notes.
+  async #send(what, wanted, entry, { more = [], signal = null } = {}) {
+    const file = entry && fileOf(entry, more);
+    try {
+      return await this.#ask(what, { ...wanted, ...file?.asked }, file, signal);
+    } catch (error) {
+      if (error.status !== NOT_KEPT || !entry.file) throw error;
+      const plain = { ...entry, file: null, fileName: null };
+      return this.#send(what, wanted, plain, { more, signal });
+    }
+  }
+
+  async open({ bytes = null, name = "", example = null, entry = null, model }) {
+    const file = bytes ? { bytes, name } : null,
+      wanted = { example, model };
+    return (
+      await (entry ? this.#send("open", wanted, entry) : this.#ask("open", wanted, file))
+    ).json();
   }
 
   readAhead(entry, wanted) {
-    return this.#ask("ahead", wanted, fileOf(entry));
+    return this.#send("ahead", wanted, entry);
   }
 
   // Ask for music; yields the views as they arrive.
   async *write(entry, wanted, job, signal) {
-    const answer = await this.#ask("write", { ...wanted, job }, entry && fileOf(entry), signal);
+    const answer = await this.#send("write", { ...wanted, job }, entry, { signal });
     try {
       for await (const view of linesOf(answer.body)) {
         if (view.error) throw new Refusal(view.error);
@@ -68,9 +92,15 @@ export class Requests {
     return this.#ask("stop", { job });
   }
 
-  // A file made from an entry: "sound" or "score".
-  async made(entry, what) {
-    return (await this.#ask(what, {}, fileOf(entry))).blob();
+  // The file of an entry with more changes: its bytes if there are none.
+  async saved(entry, more = []) {
+    const { bytes, asked } = fileOf(entry, more);
+    return asked.edits ? this.made(entry, "save", more) : bytes;
+  }
+
+  // A file made from an entry with more changes: "save", "sound" or "score".
+  async made(entry, what, more = []) {
+    return (await this.#send(what, {}, entry, { more })).blob();
   }
 }
 

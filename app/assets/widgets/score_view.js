@@ -3,7 +3,7 @@
 import { asRead } from "../music/notation.js";
 import { barAt, barCount } from "../music/piece.js";
 import { count, make, marked } from "./parts.js";
-import { fileKept, isXml } from "./save_menu.js";
+import { asKept, isXml } from "./save_menu.js";
 
 const UNIT = 10; // pixels per unit of the engraver
 const STAFF = 4; // units from the top to the bottom line of a staff
@@ -27,8 +27,8 @@ async function written(app, entry) {
 
 // The MusicXML that a piece was opened from, with new notes if written into it; null if there is none.
 async function ownOf(app, entry) {
-  const kept = fileKept(entry);
-  if (isXml(kept)) return new TextDecoder().decode(kept);
+  const kept = asKept(entry);
+  if (isXml(kept.file)) return new Response(await app.requests.saved(kept)).text();
   const isOwn = !entry.kept && entry.file && NOTATED.test(entry.fileName ?? "");
   return isOwn ? written(app, entry) : null;
 }

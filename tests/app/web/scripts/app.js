@@ -97,7 +97,7 @@ export const tests = {
   async "a change of model applies to the piece being opened, not the one before it"() {
     const { app, desk } = working(), comes = [], asked = [];
     app.models.set("n", { name: "n", language: "other" });
-    app.requests = { open: (what) => (asked.push([what.model, what.name]), new Promise((done) => comes.push(() => done({ piece: bars(4), title: "next", file: "AAAA", model: what.model, bars: 4, chosen: 4, notices: [], remarks: [] })))) };
+    app.requests = { open: (what) => (asked.push([what.model, what.entry?.fileName]), new Promise((done) => comes.push(() => done({ piece: bars(4), title: "next", file: "AAAA", model: what.model, bars: 4, chosen: 4, notices: [], remarks: [] })))) };
     const opens = app.openExample("next"), changes = app.changeModel("n");
     equal(asked.length, 1);
     comes[0]();
