@@ -80,7 +80,7 @@ def roll(notes: Notes, bars: int) -> np.ndarray:
     end = np.minimum(notes.end_ticks, bars * BAR)
     np.add.at(change, (notes.onset_ticks, notes.pitch), 1)
     np.add.at(change, (end, notes.pitch), -1)
-    return change.cumsum(axis=0)[:-1] > 0
+    return np.greater(change.cumsum(axis=0)[:-1], 0)
 
 
 def chords_of(score: Score, bars: int) -> np.ndarray:
