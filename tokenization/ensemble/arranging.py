@@ -61,6 +61,15 @@ def _role(instrument: str) -> int:
     return MOVES if instrument in _MOVING else CHORDS
 
 
+def phrases_of(back: np.ndarray) -> np.ndarray:
+    """Return which bars begin a phrase: the first one, a section, or a return: (K,) bool."""
+    edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
+    source = np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
+    section = sections_of(back)
+    begins = np.append(True, (np.diff(section) != 0) | ((np.diff(source) != 0) & (source[1:] > 0)))
+    return begins[: len(back)]
+
+
 def sections_of(back: np.ndarray) -> np.ndarray:
     """Return the number of each bar's section, from how many bars back it returns, 0 for new bars: (K,).
 

@@ -23,10 +23,13 @@ from tokenization.ensemble.arranging import (
     VOICES,
     Arrangement,
 )
-from tokenization.ensemble.grammar import AFTER_VALUE, PLACED, SOUNDS, EnsembleGrammar
+from tokenization.ensemble.drumming import SNARE_IDS, Groove
+from tokenization.ensemble.grammar import AFTER_VALUE, PLACED, PLACES, SOUNDS, EnsembleGrammar
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
+    AT,
     BAR,
+    DRUMS,
     HARMONY,
     LENGTH,
     LENGTHS,
@@ -45,16 +48,16 @@ SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share o
 OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
 OUTSIDE_BASS = 3.0  # the same in the bass
 PASSING = 0.5  # factor off the beat
-UNROOTED = 2.0  # for another tone than the chord's root in the bass; on a beat
+UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
 CROWDED = 1.5  # for each pitch beyond the space
-AT_ONCE = 4  # pitches of all new parts
+AT_ONCE = 5  # pitches of all new parts
 RESERVED = 0.5  # of them for each new part that is still to be written in the bar
 
 TOO_SHORT = 2.5  # for a length below a beat in a part that holds its notes
 TOO_LONG = 2.0  # for a length above a beat in a part that moves
 STRAYING = 8.0  # for an octave outside the register
 REACH = 4  # semitones of a register on each side of its middle
-FULLER = 1.0  # in favour of one more note of a chord that has fewer
+FULLER = 2.5  # in favour of one more note of a chord that has fewer
 ONE_MORE = 4.0  # for a note more at once than the part has voices
 
 CELL = STEPS_PER_SUBBEAT
@@ -111,10 +114,13 @@ def _sums(of: np.ndarray) -> np.ndarray:
 class Fitting(EnsembleGrammar):
     """The grammar of parts that are written to given ones, with preferences among lengths and pitches."""
 
-    def __init__(self, given: Given, arrangement: Arrangement, **rules: Any) -> None:
+    def __init__(
+        self, given: Given, arrangement: Arrangement, groove: Groove, **rules: Any
+    ) -> None:
         """Take what the given parts do, what the new ones do, and the arguments of `EnsembleGrammar`."""
         super().__init__(**rules)
-        self._given, self._arrangement = given, arrangement
+        self._given, self._arrangement, self._groove = given, arrangement, groove
+        self._struck = np.zeros(1, dtype=bool)  # whether the drums have a snare at their position
         self._sounding = np.zeros((1, CELLS, len(PITCH)), dtype=bool)  # of new parts, from the bar
         self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
 
@@ -122,11 +128,25 @@ class Fitting(EnsembleGrammar):
         """Return the nats that are added to the logits of the next token, (B, V), or None for none."""
         part = np.maximum(self._part, 0)
         every = np.arange(len(part))
-        writes = self._may_write[every, part] & (self._instrument[every, part] < PITCHED)
-        rows = (SOUNDS[self._kind] & writes & (self._part >= 0)).nonzero()[0]
-        if not len(rows):
+        instrument = self._instrument[every, part]
+        writes = self._may_write[every, part] & (self._part >= 0)
+        rows = (SOUNDS[self._kind] & writes & (instrument < PITCHED)).nonzero()[0]
+        places = PLACES[self._kind]
+        drums = ((SOUNDS[self._kind] | places) & writes & (instrument == DRUMS)).nonzero()[0]
+        if not len(rows) and not len(drums):
             return None
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
+        for row in drums.tolist():
+            where = (int(x[row]) for x in (self._bars - 1, self._metre, self._at))
+            nats = self._groove.leaning(*where, placing=places[row], struck=self._struck[row])
+            found[row, : len(nats)] = nats
+        if len(rows):
+            self._lean(found, rows)
+        return found
+
+    def _lean(self, found: np.ndarray, rows: np.ndarray) -> None:
+        """Add the nats of rows in which a pitched part is written."""
+        part = np.maximum(self._part, 0)
         own = part[rows]
         bar = np.minimum(self._bars[rows] - 1, len(self._arrangement.role) - 1)
         role = self._arrangement.role[bar, own]
@@ -153,7 +173,6 @@ class Fitting(EnsembleGrammar):
         found[rows, PITCH.start : PITCH.stop] = -nats
         # Another length or loudness begins one more note.
         found[rows[again], LENGTH.start : LOUDNESS.stop] = -more[again, None]
-        return found
 
     def _crowding(
         self, rows: np.ndarray, at: np.ndarray, steps: np.ndarray
@@ -187,9 +206,11 @@ class Fitting(EnsembleGrammar):
             end = (at + int(LENGTHS[self._length[row]]) - 1) // CELL + 1
             self._sounding[row, at // CELL : end, token - PITCH.start] = True
         self._at_once[rows] += 1
+        self._struck[rows] |= np.isin(tokens, SNARE_IDS)
         super()._add_notes(rows, tokens)
 
     def advance(self, tokens: np.ndarray) -> None:
         """Append one token to each row: (B,) allowed ids."""
         super().advance(tokens)
-        self._at_once[self._kind == PLACED] = 0
+        placed = (self._kind == PLACED) & AT.holds(np.asarray(tokens))
+        self._at_once[placed], self._struck[placed] = 0, False

@@ -12,7 +12,8 @@ import numpy as np
 
 from tokenization.analysis.chords import CHORDS, parse
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.arranging import Arrangement
+from tokenization.ensemble.arranging import Arrangement, phrases_of
+from tokenization.ensemble.drumming import Groove
 from tokenization.ensemble.fitting import Fitting, Given
 from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, levels_of, plan_of, tokens_by_bar
@@ -233,7 +234,9 @@ def accompanying(
     else:
         declared_parts = Reading(shares.ids).parts
         arrangement = Arrangement.of(declared_parts, shares.written, back)
-        grammar = Fitting(Given.of(shares.given), arrangement, promises=shares.promises, **rules)
+        groove = Groove.of(shares.given, phrases_of(back))
+        rules["promises"] = shares.promises
+        grammar = Fitting(Given.of(shares.given), arrangement, groove, **rules)
     planned_returns = "return" in (plan or {})
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
