@@ -70,7 +70,7 @@ CLASS = np.arange(len(PITCH)) % PITCH_CLASSES
 class Given:
     """What the given parts do: sums over the steps so far, for each pitch class, (S + 1, 12)."""
 
-    beside: np.ndarray  # whether a given part has a tone a semitone from it
+    beside: np.ndarray  # whether a given part has a tone a semitone from it, and none has itself
     outside: np.ndarray  # whether the given chord lacks it
     unrooted: np.ndarray  # whether it is not the root of the given chord
 
@@ -92,7 +92,7 @@ class Given:
         now = chords[np.searchsorted(places, np.arange(steps), side="right") - 1]
         known = (now != NONE)[:, None]
         return cls(
-            beside=_sums(np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)),
+            beside=_sums((np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)) & ~sounds),
             outside=_sums(~TONES[now] & known),
             unrooted=_sums((now[:, None] // len(QUALITIES) != np.arange(PITCH_CLASSES)) & known),
         )

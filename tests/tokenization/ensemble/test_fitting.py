@@ -103,6 +103,10 @@ def test_given_tones_and_chords_are_summed_over_spans():
     beside, outside, unrooted = found.shares(np.array([0, 12, 36]), np.array([24, 24, 24]))
     assert beside[:, 11].tolist() == beside[:, 1].tolist() == [1, 0.5, 0]
     assert not beside[:, [0, 2, 10]].any()
+    seventh = ids.replace("pitch_60", "pitch_60 pitch_71").replace("lead", "piano")
+    both = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in seventh.split()])))
+    beside, *_ = both.shares(np.array([0]), np.array([24]))
+    assert np.flatnonzero(beside[0]).tolist() == [1, 10]  # C and B are given themselves
     assert outside[:, 5].tolist() == [1, 1, 0.5]  # F, in G7 but not in C
     assert unrooted[:, 0].tolist() == [0, 0, 0.5]
     assert (found.shares(np.array([500]), np.array([24]))[0] == 0).all()  # after the end
