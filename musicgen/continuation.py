@@ -313,6 +313,7 @@ class Completion(MusicGeneration):
         given = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
             "unlike": tuple(goal.replaced.tolist()),
+            "sources": goal.sources,
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
@@ -346,8 +347,8 @@ class TokenCompletion(Generation):
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:
         """Take a goal for the piece in the model's language."""
-        elsewhere = tuple(goal.elsewhere.tolist())
-        super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
+        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
+        super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.goal = goal
 
     def whole(self) -> np.ndarray:

@@ -152,6 +152,8 @@ class Goal:
     """Ids of the bars of the piece that the prompt leaves out. A model with recall can copy from them."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the original bars of a gap. The new ones should differ from them."""
+    sources: Mapping[int, int] = field(default_factory=dict)
+    """Bars that return, and the bars that they return to."""
     setting: Callable[[Any], Any] = lambda setting: setting
     """Turns the setting of the piece into that of the whole one, which can have more tracks."""
     tracks: tuple[int, ...] | None = None

@@ -15,6 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate import sheets
 from app.commands.evaluate.study_options import add_split, add_study, run_experiment
 from app.options import check_counts, chosen_device, from_options
 from evaluation.tables import ABOUT
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 MOST_BARS_OF_A_GAP = 16
+PIECES = 20  # to use, unless the number is given
 PARTS = ("bass", "drums", "other")
 
 
@@ -86,8 +88,10 @@ EVALUATIONS = {
         ),
     ),
     "accompaniment": Evaluation(
-        doing="Accompanying", split="test", options={"skip": 0, "hide": PARTS, "bars": 8, "hear-chords": False},
+        doing="Accompanying", split="test",
+        options={"pieces": None, "skip": 0, "hide": PARTS, "bars": 8, "hear-chords": False},
         examples=(
+            "--sheets lead-sheets.tar.xz -o bands",
             "runs/mine --data data/groove",
             "runs/mine --data data/groove --hide drums --bars 16 --pieces 40 --json",
         ),
@@ -142,17 +146,19 @@ EXAMPLES = {
 
 def add(parser: argparse.ArgumentParser, name: str) -> None:
     evaluation = EVALUATIONS[name]
-    add_study(parser, results=evaluation.results)
+    accompanies = name == "accompaniment"
+    add_study(parser, results=evaluation.results, models="*" if accompanies else "+")
     if name == "positions":
         parser.add_argument(
             "--tokens", type=int, default=64, metavar="N", help="probe with N tokens (default: 64)"
         )
         return
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
-    )
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument("--data", type=Path, metavar="DEST", help="a prepared data set")
+    if accompanies:
+        sheets.add(data)
     add_split(parser, evaluation.split)
-    for option, value in {"pieces": 20, **evaluation.options}.items():
+    for option, value in {"pieces": PIECES, **evaluation.options}.items():
         how: dict[str, Any] = {"type": type(value), "default": value, "metavar": "N"}
         if value is False:
             how = {"action": "store_true"}
@@ -165,9 +171,14 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the experiment, write the results and print the table."""
+    if getattr(arguments, "sheets", None) is not None:
+        sheets.run(arguments)
+        return
     from evaluation.study.experiments import models_of
     from evaluation.tables import table_of
 
+    if not arguments.models:
+        raise ValueError("name at least one model, such as ensemble")
     name: str = arguments.evaluation
     experiment = experiment_of(models_of(arguments.models), arguments)
     result = run_experiment(name, experiment, arguments, EVALUATIONS[name].doing)
@@ -224,6 +235,8 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     if "recall" in options:
         replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
     check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces", "samples", "tokens")
+    if arguments.pieces is None:
+        arguments.pieces = PIECES
     if "skip" in arguments and arguments.skip < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
