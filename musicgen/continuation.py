@@ -299,6 +299,7 @@ class Completion(MusicGeneration):
         """
         given = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
+            "sources": goal.sources,
             "unlike": tuple(goal.replaced.tolist()),
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
@@ -330,8 +331,8 @@ class TokenCompletion(Generation):
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:
         """Take a goal for the piece in the model's language."""
-        elsewhere = tuple(goal.elsewhere.tolist())
-        super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
+        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
+        super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.goal = goal
 
     def whole(self) -> np.ndarray:

@@ -150,6 +150,8 @@ class Goal:
     """Turns the prompt and its continuation, complete or not, into the plain ids of the whole piece."""
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the bars of the piece that the prompt leaves out. A model with recall can copy from them."""
+    sources: Mapping[int, int] = field(default_factory=dict)
+    """The bar that a bar to write is likely to return to, counted in the prompt; the last bar `elsewhere` is −1."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the original bars of a gap. The new ones should differ from them."""
     setting: Callable[[Any], Any] = lambda setting: setting
