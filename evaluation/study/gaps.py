@@ -25,7 +25,7 @@ from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
-GAPS = 3  # per piece and task
+GAPS = 2  # per piece and task
 RETURNING = 0.7  # the least F1 score with a passage elsewhere of music that comes back
 NOTES = 2  # a bar, at least
 CHORDS = 0.03  # of the attacks of a melody, at most
@@ -53,14 +53,14 @@ def measure_gaps(*, model: str, data: str, device: str, row: int, gap: int, seed
     request = Request(seed=seed)
     tasks: list[tuple[str, Completion, Callable[[Score], dict[str, Sides]]]] = []
     for name, piece, own in (("melody alone", alone, 0), ("melody and others", whole, track)):
-        for one in _gaps(_cells(piece.score, own), gap, random):
+        for one in drawn(of_bars(piece.score, own), gap, random):
             emptied = _without(piece, own, one)
             parts = None if piece is alone else [own]
             work = infilling(loaded, emptied, (one.start + 1, one.stop), request, parts)
-            tasks.append((name, work, partial(_compared, piece.score, track=own, gap=one)))
-    for one in _gaps(_cells(whole.score), 2 * gap, random)[:1]:
+            tasks.append((name, work, partial(compared, piece.score, track=own, gap=one)))
+    for one in drawn(of_bars(whole.score), 2 * gap, random)[:1]:
         work = infilling(loaded, whole, (one.start + 1, one.stop), request)
-        tasks.append(("section", work, partial(_section, whole.score, gap=one)))
+        tasks.append(("section", work, partial(compared_section, whole.score, gap=one)))
     yield [work for _, work, _ in tasks]
     found: dict[str, list[Sides]] = defaultdict(list)
     for name, work, compare in tasks:
@@ -123,7 +123,7 @@ def _without(piece: Piece, track: int, gap: Gap) -> Piece:
     return replace(piece, encoded=encoded, score=piece.language.decode(encoded.ids))
 
 
-def _cells(score: Score, track: int | None = None) -> Cells:
+def of_bars(score: Score, track: int | None = None) -> Cells:
     """Return what begins in each bar of the music, or of one track: sets of step, pitch and track."""
     bars = bar_count(score)
     lines = bar_lines(score, bars)
@@ -151,7 +151,7 @@ def _best(cells: Cells, written: Cells, start: int, stop: int) -> tuple[float, i
     return max(((f1(written, cells[at : at + size]), at) for at in elsewhere), default=(0.0, 0))
 
 
-def _gaps(cells: Cells, size: int, random: np.random.Generator) -> list[Gap]:
+def drawn(cells: Cells, size: int, random: np.random.Generator) -> list[Gap]:
     """Draw gaps with music before and after, whose music is also elsewhere."""
     found: list[Gap] = []
     for start in random.permutation(np.arange(size, len(cells) - 2 * size + 1)).tolist():
@@ -164,10 +164,10 @@ def _gaps(cells: Cells, size: int, random: np.random.Generator) -> list[Gap]:
     return found
 
 
-def _compared(true: Score, written: Score, track: int, gap: Gap) -> dict[str, Sides]:
+def compared(true: Score, written: Score, track: int, gap: Gap) -> dict[str, Sides]:
     """Return the measures of a gap."""
     start, stop = gap.start, gap.stop
-    real, ours = _cells(true, track), _cells(written, track)[start:stop]
+    real, ours = of_bars(true, track), of_bars(written, track)[start:stop]
     size = stop - start
     ours += [set()] * (size - len(ours))  # rests at the end of the piece
     sides = {
@@ -207,16 +207,12 @@ def _overlaps(score: Score, track: int, gap: Gap) -> bool:
     return bool((stop > following)[inside].any())
 
 
-def _section(true: Score, written: Score, gap: Gap) -> dict[str, Sides]:
+def compared_section(true: Score, written: Score, gap: Gap) -> dict[str, Sides]:
     """Return the measures of a section that was rewritten."""
-    cells, start, stop = _cells(true), gap.start, gap.stop
-    ours = _cells(written)[start:stop]
+    cells, start, stop = of_bars(true), gap.start, gap.stop
+    ours = of_bars(written)[start:stop]
     ours += [set()] * (stop - start - len(ours))
-    passages = {
-        "written": ours,
-        "real": cells[start:stop],
-        "before": cells[2 * start - stop : start],
-    }
+    passages = {"written": ours, "real": cells[start:stop]}
     likeness = {side: _best(cells, own, start, stop)[0] for side, own in passages.items()}
     return {
         "similarity to the best passage": likeness,

@@ -17,7 +17,7 @@ from tokenization.language import suffix_stop
 
 SIDE = 4  # bars to compare before and after a gap
 FADING = 0.7  # of their weight, by bar
-WITHIN = 0.5  # weight of each bar in which parts are given
+WITHIN = 1.0  # weight of each bar in which parts are given
 UNKNOWN, OUTSIDE, SILENT = (
     0.3,
     0.1,
