@@ -91,8 +91,9 @@ class Edit(NewMusic):
             notes = score.notes[score.notes.track == index]
             part = heard[index] if index < len(heard) else Track()
             played = [source for source in part.sources if len(pitches.get(source, ()))]
-            if not played:
-                yield score.tracks[index], None, notes
+            if not played:  # a new part, or a track that enters
+                known = [source for source in part.sources if source in sources]
+                yield (part, known[0], notes) if known else (score.tracks[index], None, notes)
                 continue
             busiest = max(played, key=lambda source: len(pitches[source]))
             program = sources[busiest].program
