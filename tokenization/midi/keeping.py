@@ -273,7 +273,7 @@ class KeptMidi:
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
-        own = {note.key.channel for note in self.notes}
+        own = {key.channel for key in self.keys}
         new = {
             event[0] & 15 for chunk in self.chunks for *_, event in chunk.added if event[0] < 0xF0
         }
