@@ -34,6 +34,9 @@ class Request:
     plan: dict[str, Any] | None = None
     # Whether metre, ranges, parts of one voice and endings are left to the model (tokenization/ensemble/promises.py).
     free: bool = False
+    keeps_chords: bool = (
+        False  # chords of the piece that are no guesses stay where chords are written
+    )
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
     def __post_init__(self) -> None:

@@ -251,8 +251,14 @@ def check_kept(data: bytes, new: bytes, seam: int) -> None:
         assert early == [event for event in before if event[0] < seam and not is_provenance(event)]
     file, given = mido.MidiFile(file=io.BytesIO(new)), mido.MidiFile(file=io.BytesIO(data))
     assert (file.type, file.ticks_per_beat) == (given.type, given.ticks_per_beat)
-    # Sounding notes end at the seam.
-    assert all(note[3] <= seam for note in sounding(new) if note[2] < seam)
+    # Given notes last as long as before, unless their key is struck again.
+    given, now = ({note for note in sounding(one) if note[2] < seam} for one in (data, new))
+    struck = {(*note[:3], note[4]) for note in sounding(new) if note[2] >= seam}
+    for track, channel, onset, end, *key in given - now:
+        ends = [one[3] for one in now if one[:3] == (track, channel, onset) and [*one[4:]] == key]
+        assert len(ends) == 1
+        assert seam <= ends[0] < end
+        assert (track, channel, ends[0], key[0]) in struck
     late = [bytes(event[1]) for rows in events(new) for event in rows if event[0] >= seam]
     assert not any(b"later" in one or one[:2] in (b"\xff\x51", b"\xff\x05") for one in late)
     state: dict[tuple[int, int], tuple[int, ...]] = {}

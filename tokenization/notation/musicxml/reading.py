@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import zipfile
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from xml.parsers import expat
 
@@ -416,7 +416,12 @@ def xml_of(data: bytes, limits: Limits) -> bytes:
 
 
 def written_of(
-    root: ET.Element, limits: Limits, name: str, *, staves: bool = False
+    root: ET.Element,
+    limits: Limits,
+    name: str,
+    *,
+    staves: bool = False,
+    reader: Callable[[list[Track], Instruments, bool], PartReader] = PartReader,
 ) -> WrittenScore:
     """Return a score as written, with its repeats not yet unfolded; raises MusicFileError or Unreadable."""
     if root.tag != "score-partwise":
@@ -430,7 +435,7 @@ def written_of(
         """Add a part unless its id is taken."""
         written.count("tracks", len(tracks))
         if key not in readers:
-            readers[key] = PartReader(tracks, instruments, staves)
+            readers[key] = reader(tracks, instruments, staves)
             written.parts.append(readers[key].part)
 
     for entry in root.iterfind("part-list/score-part"):
