@@ -30,11 +30,12 @@ class NewMusic:
 
     def new_in(self, score: Score) -> Score:
         """Return the score with only its new notes."""
-        notes = score.notes
-        is_new = self.holds(notes.onset_ticks)
-        if self.tracks is not None:
-            is_new = is_new & np.isin(notes.track, self.tracks)
-        return score.replace(notes=notes[is_new])
+        return score.replace(notes=score.notes[self.is_new(score.notes)])
+
+    def is_new(self, notes: Notes) -> np.ndarray:
+        """Return whether each note is new: (N,)."""
+        own = True if self.tracks is None else np.isin(notes.track, self.tracks)
+        return self.holds(notes.onset_ticks) & own
 
     def holds(self, ticks: Any) -> Any:
         """Return whether ticks are in the new bars."""

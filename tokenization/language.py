@@ -242,6 +242,10 @@ class Language(ABC):
         grammar need `validate` first.
         """
 
+    def finished(self, score: Score, new: np.ndarray) -> Score:
+        """Return a piece with some new notes, (N,), made to keep what the language promises of their lengths."""
+        return score
+
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
         """Complete a valid prefix and cut it after a number of bars.
 

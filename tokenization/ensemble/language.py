@@ -31,6 +31,7 @@ from tokenization.ensemble.goals import (
 )
 from tokenization.ensemble.naming import parts_named
 from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
+from tokenization.ensemble.promises import not_ringing
 from tokenization.ensemble.sequences import decoded, plain
 from tokenization.ensemble.spelling import (
     Reading,
@@ -221,6 +222,10 @@ class Ensemble(Language):
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Convert a valid sequence or prefix to a score; an incomplete event at the end is left out."""
         return decoded(ids, setting)
+
+    def finished(self, score: Score, new: np.ndarray) -> Score:
+        """Return a piece in which new notes of one voice do not overlap."""
+        return not_ringing(score, new)
 
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return the piece on the grid that a valid plain sequence encodes."""
