@@ -189,6 +189,7 @@ KINDS = {
     "form": "Form and endings of continuations",
     "infilling": "Infilling",
     "gaps": "Gaps in music that comes back",
+    "tracks": "Parts after the seam",
     "accompaniment": "Accompaniment",
     "originality": "Overlap with the training pieces",
     "plan": "Adherence to plans",
@@ -232,6 +233,8 @@ ABOUT = {
         alone and where the other parts are given; and a section whose music is elsewhere in the piece is rewritten. For
         reference, the table has the true bars, the bars before, and the passage elsewhere that is most similar to the
         true bars.""",
+    "tracks": """The first bars of real pieces are continued as a file that has all their tracks, and as one without
+        those that are silent in these bars. The table compares which parts play then with the pieces themselves.""",
     "accompaniment": """In each piece, the busiest bass, drums and other part are hidden, one at a time, and written
         again. The style of the new part is compared with that of the hidden part; for reference, so are the next bars
         of the piece, another piece of the same style, and another style. The table has the mean ± deviation over
@@ -268,6 +271,7 @@ SIDES = {
         "before": "bars before",
         "best": "best passage",
     },
+    "tracks": {"written": "generated", "real": "real piece", "without": "without silent tracks"},
     "accompaniment": {
         "written": "generated",
         "real": "hidden part",
@@ -297,6 +301,9 @@ CAPTIONS = {
     "gaps": f"""F1: of notes with the onset and pitch of true ones, and of onsets alone; notes at once, notes overlap:
         fraction of gaps with such notes; similarity: F1 of the notes of all parts with the most similar passage
         elsewhere, and with the bars that were rewritten. {OVER_PIECES}""",
+    "tracks": f"""busiest: fraction of pieces in which the part with the most notes before the seam has them after it;
+        playing parts go on, silent parts enter: fraction of these parts that play after the seam; notes by part: the
+        agreement of the parts' shares in the notes with those in the real piece, 0 to 1. {OVER_PIECES}""",
     "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in
         harmony: fraction of notes that belong to the current chord; divergence: Jensen–Shannon divergence from the
         hidden part, in nats; consonant, unsupported: fraction of the other parts' sounding time with a consonant note

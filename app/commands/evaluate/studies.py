@@ -1,7 +1,7 @@
 """The experiments with trained models as commands, on held-out pieces or on the model alone.
 
 `musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `gaps`,
-`accompaniment`, `plan`, `realism` and `originality`.
+`tracks`, `accompaniment`, `plan`, `realism` and `originality`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,10 @@ EVALUATIONS = {
     "gaps": Evaluation(
         doing="Filling", options={"skip": 0, "gap": 4},
         examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 40 --json"),
+    ),
+    "tracks": Evaluation(
+        doing="Continuing", options={**WRITING, "bars": 16},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/quartets --bars 32 --json"),
     ),
     "accompaniment": Evaluation(
         doing="Accompanying", split="test", options={"skip": 0, "hide": PARTS, "bars": 8, "hear-chords": False},
@@ -205,6 +209,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         positions,
         realism,
         takes,
+        tracks,
     )
     from evaluation.study.piece_jobs import Choice, piece_experiment
 
@@ -242,6 +247,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         "form": form_and_infilling.measure_form,
         "infilling": form_and_infilling.measure_infilling,
         "gaps": gaps.measure_gaps,
+        "tracks": tracks.measure_tracks,
         "plan": form_and_infilling.measure_plan,
         "realism": realism.measure_realism,
         "originality": originality.measure_originality,
