@@ -168,6 +168,12 @@ class MusicGeneration(Generation):
         """Return a variation as a take."""
         raise NotImplementedError
 
+    def _finished(self, score: Score, where: NewMusic) -> Score:
+        """Return a piece with its new notes finished, unless they keep no promises."""
+        if self.request.free:
+            return score
+        return self.model.language.finished(score, where.is_new(score.notes))
+
     def _made(
         self, number: int, ids: np.ndarray, score: Score, new: Score, edit: Edit | None, about: Any
     ) -> Take:
@@ -238,6 +244,7 @@ class Continuation(MusicGeneration):
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
+        score = self._finished(score, NewMusic(start=prompt.ticks))
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
         new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
         score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
@@ -312,6 +319,7 @@ class Completion(MusicGeneration):
         """
         given = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
+            "sources": goal.sources,
             "unlike": tuple(goal.replaced.tolist()),
             "sources": goal.sources,
         }
@@ -323,6 +331,7 @@ class Completion(MusicGeneration):
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self._setting)
+        score = self._finished(score, self._where)
         # Chords are those of the piece, unless they are a part to write.
         markers = like_given(score.markers, self.piece.score.markers)
         if self.goal.writes_chords:

@@ -73,7 +73,8 @@ class Order:
     # For recall (musicgen/recall.py); bars are counted as in `before_bar`.
     elsewhere: tuple[int, ...] = ()  # tokens of the piece that the prompt leaves out
     unlike: tuple[int, ...] = ()  # tokens of bars that are not to be recalled
-    sources: Mapping[int, int] = field(default_factory=dict)  # bar → the bar that it returns to
+    # Bar → the bar that it returns to; the last one elsewhere is −1.
+    sources: Mapping[int, int] = field(default_factory=dict)
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
 

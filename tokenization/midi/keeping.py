@@ -124,7 +124,8 @@ class KeptMidi:
         self.of_key: dict[reading.Key, list[reading.Note]] = defaultdict(list)
         for note in self.notes:
             self.of_key[note.key].append(note)
-        self.keys = sorted(self.of_key)
+        silent = reading.silent_tracks([chunk.events for chunk in self.chunks], programs)
+        self.keys = sorted({*self.of_key, *silent})
         self.read = reading.read_midi(self.edit.original)
         counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
         if counts != [len(self.of_key[key]) for key in self.keys]:
@@ -259,16 +260,34 @@ class KeptMidi:
         }
         sources = dict(enumerate(self.read.tracks))
         for track, source, notes in self.edit.assign(score, sources, pitches):
-            target = self._new_target(track) if source is None else self.keys[source][:2]
+            if source is None:
+                target = self._new_target(track)
+            else:
+                target = self.keys[source][:2]
+                self._set_program(self.keys[source], before)
             self._write_to(*target, notes)
         for note in self._ringing:
             chunk, channel = note.key[:2]
             end = min([note.end, *self._struck[chunk, channel, note.pitch]])
             self.chunks[chunk].add(end, BEFORE, 0x80 | channel, (note.pitch, 64))
 
+    def _set_program(self, key: reading.Key, before: int) -> None:
+        """Set the program of a track that is silent before a tick, if the file sets it only from there on."""
+        if any(note.tick < before for note in self.of_key[key]):
+            return
+        said = [
+            event
+            for chunk in self.chunks
+            for event in chunk.events
+            if event[1] == 0xC0 | key.channel
+        ]
+        in_force = [data[0] for tick, _, data, _ in sorted(said) if tick < before][-1:] or [0]
+        if in_force != [key.program]:
+            self.chunks[key.chunk].add(before, AMID, 0xC0 | key.channel, (key.program,))
+
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
-        own = {note.key.channel for note in self.notes}
+        own = {key.channel for key in self.keys}
         new = {
             event[0] & 15 for chunk in self.chunks for *_, event in chunk.added if event[0] < 0xF0
         }

@@ -188,6 +188,22 @@ def set_up_programs(chunks: Iterable[Sequence[Event]]) -> dict[int, int]:
     return programs
 
 
+def silent_tracks(chunks: Sequence[Sequence[Event]], programs: Mapping[int, int]) -> list[Key]:
+    """Return the tracks without notes: chunks with a name and a program, on a channel that no other chunk plays."""
+    channels = [{event[1] & 15 for event in events if 0x80 <= event[1] < 0xF0} for events in chunks]
+    plays = [any(0x90 <= event[1] < 0xA0 for event in events) for events in chunks]
+    played = {c for own, has_notes in zip(channels, plays, strict=True) if has_notes for c in own}
+    found: list[Key] = []
+    for number, (events, own) in enumerate(zip(chunks, channels, strict=True)):
+        named = any(event[1] == TRACK_NAME and event[2].strip() for event in events)
+        if plays[number] or not named or len(own) != 1:
+            continue
+        (channel,) = own - played or [-1]
+        if channel in programs and channel not in {key.channel for key in found}:
+            found.append(Key(number, channel, programs[channel]))
+    return found
+
+
 def all_events(body: bytes) -> Iterator[Event]:
     """Yield the events of a track; raises DamagedTrack at the first invalid byte."""
     position = tick = running = 0
@@ -295,8 +311,8 @@ def read_midi(
 ) -> Score:
     """Read a MIDI file, given as a path or bytes; raises MusicFileError, which calls the file `name`.
 
-    The score has one track per chunk, channel and program, notes in canonical order that last at least a tick, and a
-    tempo and a meter from tick 0 on.
+    The score has one track per chunk, channel and program, also for a track that is silent, notes in canonical order
+    that last at least a tick, and a tempo and a meter from tick 0 on.
     """
     name, data = read_source(source, limits, name)
     found = split_chunks(data, name)
@@ -338,6 +354,8 @@ def _score(
     for note, _ in notes:
         end = ends.get(note.key, chunks[note.key.chunk][-1][0])
         ends[note.key] = max(end, note.end)
+    for key in silent_tracks(chunks, programs):
+        ends[key] = chunks[key.chunk][-1][0]
     ends = dict(sorted(ends.items()))
     meta = [event[:3] for events in chunks for event in events if event[1] > 0xFF]
     meta.sort(key=lambda event: event[0])

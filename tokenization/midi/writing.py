@@ -167,4 +167,7 @@ def _channels(tracks: Sequence[Track]) -> list[int]:
         )
     if len(pitched) > len(PITCHED_CHANNELS):
         return [0 if track.is_drum else programs.index(track.program) for track in tracks]
-    return [sum(not other.is_drum for other in tracks[:index]) for index in range(len(tracks))]
+    return [
+        0 if track.is_drum else sum(not other.is_drum for other in tracks[:index])
+        for index, track in enumerate(tracks)
+    ]

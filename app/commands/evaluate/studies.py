@@ -1,7 +1,7 @@
 """The experiments with trained models as commands, on held-out pieces or on the model alone.
 
-`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `accompaniment`,
-`plan`, `realism` and `originality`.
+`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `gaps`,
+`tracks`, `accompaniment`, `plan`, `realism` and `originality`.
 """
 
 from __future__ import annotations
@@ -86,6 +86,14 @@ EVALUATIONS = {
             "runs/mine --data data/pop909",
             "runs/mine --data data/mine --split test --gap 8 --pieces 40 --json",
         ),
+    ),
+    "gaps": Evaluation(
+        doing="Filling", options={"skip": 0, "gap": 4},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 40 --json"),
+    ),
+    "tracks": Evaluation(
+        doing="Continuing", options={**WRITING, "bars": 16},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/quartets --bars 32 --json"),
     ),
     "accompaniment": Evaluation(
         doing="Accompanying", split="test",
@@ -207,10 +215,12 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         continuation,
         extrapolation,
         form_and_infilling,
+        gaps,
         originality,
         positions,
         realism,
         takes,
+        tracks,
     )
     from evaluation.study.piece_jobs import Choice, piece_experiment
 
@@ -228,7 +238,7 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     }
     if "no_plan" in options:
         options["planned"] = not options.pop("no_plan")
-    if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
+    if name in ("infilling", "gaps") and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
             f"--gap is {arguments.gap}; at most {MOST_BARS_OF_A_GAP} bars can be filled at once"
         )
@@ -249,6 +259,8 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         "continuation": continuation.measure_continuation,
         "form": form_and_infilling.measure_form,
         "infilling": form_and_infilling.measure_infilling,
+        "gaps": gaps.measure_gaps,
+        "tracks": tracks.measure_tracks,
         "plan": form_and_infilling.measure_plan,
         "realism": realism.measure_realism,
         "originality": originality.measure_originality,
@@ -260,6 +272,8 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         options |= {"fewest_bars": arguments.prompt_bars + 1, "with_others": True}
     elif name == "infilling":
         options["fewest_bars"] = arguments.gap + 2
+    elif name == "gaps":
+        options["fewest_bars"] = 4 * arguments.gap
     else:
         # Plans replace the rest of a piece.
         compared = 0 if name in ("plan", "takes") else arguments.bars
