@@ -241,6 +241,9 @@ class Continuation(MusicGeneration):
         score = with_guesses_before(
             score, min(prompt.ticks, first_known_tick(prompt.score.markers))
         )
+        if prompt.playing is not None and not request.free:
+            is_new = score.notes.onset_ticks >= prompt.ticks
+            score = prompt.playing.apply(score, is_new, request.seed + number)
         over_chords = bool(request.chords)
         where = {"start": prompt.ticks, "over_chords": over_chords}
         edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
@@ -311,6 +314,12 @@ class Completion(MusicGeneration):
         score = self.model.language.decode(self.goal.whole(ids), self._setting)
         # Chords are those of the piece, unless they are a part to write.
         score = with_guesses_before(score, first_known_tick(self.piece.score.markers))
+        if not self.request.free:
+            notes, where = score.notes, self._where
+            is_new = where.holds(notes.onset_ticks) & (
+                where.tracks is None or np.isin(notes.track, where.tracks)
+            )
+            score = self.piece.playing.apply(score, is_new, self.request.seed + number)
         if self.goal.writes_chords:
             markers = [
                 replace(one, is_guess=one.is_guess and not self._where.holds(one.onset_ticks))
