@@ -28,6 +28,10 @@ class Grammar(ABC):
     def advance(self, tokens: np.ndarray) -> None:
         """Append one token to each row: (B,) allowed ids."""
 
+    def nats(self) -> np.ndarray | None:
+        """Return what is added to the logits of the next token, (B, V) float32; None for nothing."""
+        return None
+
     def take(self, ids: np.ndarray) -> None:
         """Advance past a valid prompt; the grammar has one row."""
         for place in range(len(ids)):
@@ -78,6 +82,9 @@ class Excluding(Grammar):
         mask = self._grammar.allowed().copy()
         mask[:, list(self._tokens)] = False
         return mask
+
+    def nats(self) -> np.ndarray | None:
+        return self._grammar.nats()
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         return self._grammar.instead(tokens)

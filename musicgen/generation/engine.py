@@ -75,7 +75,8 @@ class JointDraw:
         ended = self.keep(possible)
         if not self.rows:
             return ended
-        bias = _BIAS[allowed[possible].view(np.uint8)]
+        bias, nats = _BIAS[allowed[possible].view(np.uint8)], self._grammar.nats()
+        bias += 0 if nats is None else nats
         for row, own in zip(self.rows, bias, strict=True):
             self._apply_rules(row, own)
         logits = [row.prefixes[0].state.logits_at for row in self.rows]

@@ -61,7 +61,7 @@ def _held(spans: Spans, ticks: np.ndarray, beat: int) -> np.ndarray:
     down, up = spans
     margin = beat // LIFTED
     before = (down[:, None] <= ticks - margin) & (up[:, None] > ticks + margin)
-    return before.any(0) if len(down) else np.zeros(len(ticks), bool)
+    return np.asarray(before.any(0), bool)
 
 
 def released(
