@@ -20,6 +20,7 @@ from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
 from tokenization.analysis.chords import like_given, parse, symbol_of, with_locked
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.playing import Playing
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Excluding, Grammar
@@ -168,6 +169,12 @@ class MusicGeneration(Generation):
         """Return a variation as a take."""
         raise NotImplementedError
 
+    def _played(self, playing: Playing | None, score: Score, where: NewMusic, number: int) -> Score:
+        """Return a piece with its new notes played as the given ones, unless they keep no promises."""
+        if playing is None or self.request.free:
+            return score
+        return playing.apply(score, where.is_new(score.notes), self.request.seed + number)
+
     def _finished(self, score: Score, where: NewMusic) -> Score:
         """Return a piece with its new notes finished, unless they keep no promises."""
         if self.request.free:
@@ -244,13 +251,14 @@ class Continuation(MusicGeneration):
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
-        score = self._finished(score, NewMusic(start=prompt.ticks))
+        where = NewMusic(start=prompt.ticks)
+        score = self._finished(self._played(prompt.playing, score, where, number), where)
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
         new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
         score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
         over_chords = bool(request.chords)
-        where = {"start": prompt.ticks, "over_chords": over_chords}
-        edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
+        new_music = {"start": prompt.ticks, "over_chords": over_chords}
+        edit = edit_of(prompt.original, prompt.score, self.model.language, **new_music)
         about = {
             "prompt": prompt.name or None,
             "prompt_bars": [1, prompt.bars] if prompt.bars else None,
@@ -321,7 +329,6 @@ class Completion(MusicGeneration):
             "elsewhere": tuple(goal.elsewhere.tolist()),
             "sources": goal.sources,
             "unlike": tuple(goal.replaced.tolist()),
-            "sources": goal.sources,
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
@@ -331,6 +338,7 @@ class Completion(MusicGeneration):
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self._setting)
+        score = self._played(self.piece.playing, score, self._where, number)
         score = self._finished(score, self._where)
         # Chords are those of the piece, unless they are a part to write.
         markers = like_given(score.markers, self.piece.score.markers)
