@@ -18,14 +18,14 @@ from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
-from tokenization.analysis.chords import first_known_tick, with_guesses_before
-from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.chords import like_given, parse, symbol_of
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Excluding, Grammar
 from tokenization.language import Goal, Language, Wanted
 from tokenization.records import whole_number
-from tokenization.score import Score, excerpt
+from tokenization.score import Marker, Score, excerpt
 
 if TYPE_CHECKING:
     from musicgen.performer import Performer
@@ -238,9 +238,9 @@ class Continuation(MusicGeneration):
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
-        score = with_guesses_before(
-            score, min(prompt.ticks, first_known_tick(prompt.score.markers))
-        )
+        given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
+        new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
+        score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
         over_chords = bool(request.chords)
         where = {"start": prompt.ticks, "over_chords": over_chords}
         edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
@@ -253,6 +253,19 @@ class Continuation(MusicGeneration):
             **({"chords": request.chords} if over_chords else {}),
         }
         return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
+
+    def _as_asked(self, markers: Sequence[Marker], lines: np.ndarray) -> list[Marker]:
+        """Return the chords of the new bars with the symbols of the requested ones."""
+        chords = self.request.chords
+        if not chords:
+            return [*markers]
+        found: list[Marker] = []
+        for marker in markers:
+            bar = int(np.searchsorted(lines, marker.onset_ticks, side="right")) - 1
+            names = chords[(bar - self.prompt.bars) % len(chords)]
+            symbols = [symbol_of(name) for name in names if parse(name) == marker.text]
+            found.append(replace(marker, symbol=next(iter(symbols), "")))
+        return found
 
 
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
@@ -310,13 +323,14 @@ class Completion(MusicGeneration):
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self._setting)
         # Chords are those of the piece, unless they are a part to write.
-        score = with_guesses_before(score, first_known_tick(self.piece.score.markers))
+        markers = like_given(score.markers, self.piece.score.markers)
         if self.goal.writes_chords:
-            markers = [
-                replace(one, is_guess=one.is_guess and not self._where.holds(one.onset_ticks))
-                for one in score.markers
-            ]
-            score = score.replace(markers=tuple(markers))
+            holds = self._where.holds
+            markers = tuple(
+                Marker(one.onset_ticks, one.text) if holds(one.onset_ticks) else one
+                for one in markers
+            )
+        score = score.replace(markers=markers)
         about = {
             "piece": self.piece.name,
             **input_facts(self.piece.encoded.ids, self.piece.tracks),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenization.changes import Change, Reading
 from tokenization.edit import Edit, NotKept
 from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
 from tokenization.midi.reading import ZIP
@@ -135,6 +136,27 @@ def file_of(
         except NotKept as error:
             why_not_kept = f"Written from the notes alone, not into your file: {error}."
     return write(score, title, provenance), why_not_kept
+
+
+def changed(
+    data: bytes,
+    made: Sequence[Change],
+    reading: Reading | None = None,
+    *,
+    suffix: str = "",
+    provenance: Provenance | None = None,
+) -> bytes:
+    """Return a MIDI or MusicXML file with changes, which alter nothing else in it.
+
+    `reading` gives the ticks and tracks in which they are stated, by default those of the file. Raises NotKept if the
+    file cannot hold them, and ValueError if they are outside the piece. The provenance replaces that in the file.
+    """
+    kind, texts = kind_of(data, suffix), None if provenance is None else _texts(provenance)
+    if kind == "midi":
+        from tokenization.midi.changing import changed_midi
+
+        return changed_midi(data, made, reading, texts)
+    raise NotKept("its format is read only")
 
 
 def write_score(

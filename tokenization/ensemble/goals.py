@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chords import CHORDS
+from tokenization.analysis.chords import CHORDS, parse
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, tokens_by_bar
@@ -381,10 +381,10 @@ def _bass(sheet: Sheet) -> int:
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     """Return the tokens of chords that divide a bar evenly."""
     steps, ids = int(METRE_STEPS[metre]), []
-    for number, chord in enumerate(chords):
-        if not number or chord != chords[number - 1]:
-            at = AT.start + number * steps // len(chords)
-            ids += [at, CHORD.start + CHORDS.index(chord)]
+    indices = [CHORDS.index(parse(name) or name) for name in chords]
+    for number, chord in enumerate(indices):
+        if not number or chord != indices[number - 1]:
+            ids += [AT.start + number * steps // len(indices), CHORD.start + chord]
     return [HARMONY_ID, *ids]
 
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.chords import marker_in, named, parse, text_of
+from tokenization.analysis.chords import marker_in, named, parse
 from tokenization.edit import Edit, NotKept, new_bars
 from tokenization.midi import reading
-from tokenization.score import Notes, Score, Track
+from tokenization.notation.symbols import chord_texts
+from tokenization.score import Marker, Notes, Score, Track
 
 # The order within a tick: note ends, kept events and changes, note starts.
 BEFORE, AMID, AFTER = range(3)
@@ -63,7 +64,7 @@ class Chunk:
         )
 
 
-def _chunk_of(body: bytes) -> Chunk:
+def events_of(body: bytes) -> list[reading.Event]:
     """Split the body of a track into events; raises NotKept if it is damaged."""
     try:
         events = list(reading.all_events(body))
@@ -72,7 +73,7 @@ def _chunk_of(body: bytes) -> Chunk:
     for _, status, data, _ in events:
         if (0xF0 < status < 0xFF and status != 0xF7) or (status < 0xF0 and not data.isascii()):
             raise NotKept(UNREADABLE)
-    return Chunk(body, events)
+    return events
 
 
 # New music in these chunks.
@@ -97,7 +98,7 @@ class KeptMidi:
         if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
-        self.chunks = [_chunk_of(body) for body in found.bodies]
+        self.chunks = [Chunk(body, events_of(body)) for body in found.bodies]
         self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
         self._read_notes()
 
@@ -172,17 +173,17 @@ class KeptMidi:
         """Replace the chords in start … stop − 1 by those of the score; the old ones stay in force from `stop` on."""
         for chunk in self.chunks:
             for number, (tick, status, data, _) in enumerate(chunk.events):
-                if status == reading.MARKER and start <= tick < stop:
+                if status in (reading.MARKER, reading.CUE) and start <= tick < stop:
                     text = marker_in(tick, reading.decode_text(data)).text
                     chunk.removed |= {number} if parse(text) is not None else set()
         own = {marker.onset_ticks for marker in named(self.read)}
         last = None
-        for marker in score.markers:
+        for marker, text in chord_texts(score, score.markers):
             at = int(self.edit.tick_of(marker.onset_ticks))
             returns = own and at not in own and marker.onset_ticks == self.edit.stop
-            if (self.edit.holds(marker.onset_ticks) and marker.text != last) or returns:
-                self.chunks[0].add(at, AMID, reading.MARKER, text_of(marker).encode())
-            last = marker.text if self.edit.holds(marker.onset_ticks) else None
+            if (self.edit.holds(marker.onset_ticks) and text != last) or returns:
+                self._add_chord(marker, text)
+            last = text if self.edit.holds(marker.onset_ticks) else None
 
     def _end_at_seam(self) -> None:
         """End sounding notes and reset channels at the seam; remove notes before it that count as after it."""
@@ -234,9 +235,13 @@ class KeptMidi:
                 data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
                 self._add_meta(new.start, reading.METER, data)
         if named(self.read) or self.edit.over_chords:
-            for marker in score.markers:
+            for marker, text in chord_texts(score, score.markers):
                 if marker.onset_ticks >= self.edit.start:
-                    self._add_meta(marker.onset_ticks, reading.MARKER, text_of(marker).encode())
+                    self._add_chord(marker, text)
+
+    def _add_chord(self, marker: Marker, text: str) -> None:
+        status = reading.CUE if marker.is_guess else reading.MARKER
+        self._add_meta(marker.onset_ticks, status, text.encode())
 
     def _add_meta(self, ticks: int, status: int, data: bytes) -> None:
         self.chunks[0].add(int(self.edit.tick_of(ticks)), AMID, status, data)

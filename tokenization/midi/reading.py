@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenization.analysis.chords import marker_in
+from tokenization.analysis.chords import marker_in, parse
 from tokenization.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 
@@ -96,7 +96,7 @@ def _next_track(data: bytes, position: int) -> int:
 # The events of a track, and the notes that they form.
 
 LAST_TICK = (1 << 28) - 2
-TEXT, TRACK_NAME, MARKER, END = 0xFF01, 0xFF03, 0xFF06, 0xFF2F
+TEXT, TRACK_NAME, MARKER, CUE, END = 0xFF01, 0xFF03, 0xFF06, 0xFF07, 0xFF2F
 TEMPO, METER, KEY_SIGNATURE = 0xFF51, 0xFF58, 0xFF59
 MOST_SHARPS = 7
 DRUM_CHANNEL = 9
@@ -328,8 +328,11 @@ def _score(
     ends = dict(sorted(ends.items()))
     meta = [event[:3] for events in chunks for event in events if event[1] > 0xFF]
     meta.sort(key=lambda event: event[0])
-    texts = [(tick, data) for tick, status, data in meta if status == MARKER]
-    limits.check(name, "signs", len(texts))
+    texts = [(t, decode_text(d), s == CUE) for t, s, d in meta if s in (MARKER, CUE)]
+    markers = [
+        marker_in(tick, text, is_guess=cue) for tick, text, cue in texts if not cue or parse(text)
+    ]
+    limits.check(name, "signs", len(markers))
     limits.check(name, "tracks", len(ends))
     track_of = {key: track for track, key in enumerate(ends)}
     rows = [(n.tick, n.end - n.tick, n.pitch, v, track_of[n.key]) for n, v in notes]
@@ -356,7 +359,7 @@ def _score(
         tempos=Tempos(tempo_ticks, beats_per_minute),
         meters=Meters(*_array(meters, 3)),
         pedals=_pedals(chunks, ends, limits, name),
-        markers=tuple(marker_in(tick, decode_text(data)) for tick, data in texts),
+        markers=tuple(markers),
         key_signature=next((key for key in keys if abs(key[0]) <= MOST_SHARPS), None),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, ticks_per_beat])),
     )

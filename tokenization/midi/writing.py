@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tokenization.analysis.chords import text_of
 from tokenization.midi.reading import (
+    CUE,
     DRUM_CHANNEL,
     END_OF_TRACK,
     HEADER,
@@ -27,6 +27,7 @@ from tokenization.midi.reading import (
     text_events,
     track_chunk,
 )
+from tokenization.notation.symbols import chord_texts
 from tokenization.score import Score, Track, merged_spans
 
 COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions
@@ -36,7 +37,7 @@ SUSTAIN = 64  # the number of the controller
 USUAL_TEMPO, USUAL_METER = 120.0, (4, 4)  # written if the score states none for its beginning
 METRONOME = (24, 8)  # clocks per click, and 32nd notes per quarter
 # The order of events of one tick: names, tempos, metres, markers, programs, pedals, the ends of notes, and notes.
-ORDER = (TRACK_NAME, TEMPO, METER, MARKER, PROGRAM, CONTROL, NOTE_OFF, NOTE_ON)
+ORDER = (TRACK_NAME, TEMPO, METER, MARKER, CUE, PROGRAM, CONTROL, NOTE_OFF, NOTE_ON)
 
 Event = tuple[int, int, int, bytes]
 """The tick of an event, its place in ORDER, for a note its end, and the bytes of the event."""
@@ -102,8 +103,9 @@ def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
           for tick, tempo in tempos],
         *[_event(tick, METER, (numerator, denominator.bit_length() - 1, *METRONOME))
           for tick, numerator, denominator in meters],
-        *[_event(marker.onset_ticks, MARKER, text_of(marker).encode(errors="replace"))
-          for marker in score.markers],
+        # Guessed chords are cue points, so that they are not read as given ones.
+        *[_event(marker.onset_ticks, CUE if marker.is_guess else MARKER, text.encode(errors="replace"))
+          for marker, text in chord_texts(score, score.markers)],
     ]  # fmt: skip
     return text_events(texts) + _track_body(events)
 

@@ -91,6 +91,9 @@ const hasEntry = shape({
   notices: optional(list(shape({ text: isText }), MOST_WORDS)),
   remarks: optional(list(isText, MOST_WORDS)),
   goals: optional(isGoals),
+  // Checked by who applies them.
+  edits: optional(list(shape({ change: isText }))),
+  ...each(optional(shape({ ticks_per_beat: isCount })), "reading", "keptReading"),
 });
 
 // An entry that is being written and a take need their new part, and an accompaniment its tracks.

@@ -15,7 +15,6 @@ const QUALITIES = {
   "/o7": "ø7",
   m7b5: "ø7",
 };
-const STORED = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]; // roots and basses of chords
 
 const mod = (value, by) => ((value % by) + by) % by;
 
@@ -55,12 +54,4 @@ export function chordSign(text, centre) {
   const { root, quality, bass } = parts,
     low = bass === null ? "" : `/${simpleName(bass, centre)}`;
   return simpleName(root, centre) + (QUALITIES[quality] ?? quality) + low;
-}
-
-// Transpose a stored chord by semitones; other text stays as it is.
-export function chordIn(text, steps) {
-  const parts = partsOf(text);
-  if (!parts) return text;
-  const up = (pitch) => STORED[mod(pitch + steps, 12)];
-  return `${up(parts.root)}_${parts.quality}${parts.bass === null ? "" : `/${up(parts.bass)}`}`;
 }

@@ -27,7 +27,7 @@ const inOrder = (a, b) => a[0] - b[0] || a[4] - b[4] || a[2] - b[2] || a[1] - b[
 
 export function withRows(piece, rows) {
   const kept = rows.filter((row) => row[1] > 0).sort(inOrder);
-  return { ...piece, notes: Int32Array.from(kept.flat()) };
+  return { ...piece, notes: Int32Array.from(kept.flat()), pairs: undefined }; // of edits.js
 }
 
 // The tick at which the last note to sound ends.
@@ -123,6 +123,12 @@ export function without(piece, first, stop) {
     left = (column) => shifted(column, from, isEnd ? Infinity : to);
   return withColumns({ ...withRows(piece, rows), lines }, left);
 }
+
+// The same as a change of the file (tokenization/changes.py).
+export const cutOf = ({ lines }, first, stop) => ({
+  ...{ change: "cut", start: lines[first] },
+  stop: stop < lines.length - 1 ? lines[stop] : null,
+});
 
 // The first bars; notes held past them are cut.
 export const trimmed = (piece, bars) => without(piece, bars, barCount(piece));

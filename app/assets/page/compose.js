@@ -1,4 +1,4 @@
-// Requests for music: streams the notes of the takes to the desk as the server writes them.
+// Requests for music: streams the notes of the takes to the desk as they are written.
 import { bytesFrom } from "../desk/file.js";
 import { interrupted, newId } from "../desk/state.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
@@ -57,13 +57,13 @@ export class Composer {
     };
   }
 
-  // Have the server read the prompt before Continue is pressed, so that the first note comes at once.
+  // Have the prompt read before Continue is pressed, so that the first note comes at once.
   readAhead() {
     clearTimeout(this.ahead);
     this.ahead = setTimeout(() => {
       const { given } = this;
       if (this.busy || !given) return;
-      this.app.server.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // it will be read with the request
+      this.app.requests.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // it will be read with the request
     }, STILL_MS);
   }
 
@@ -71,6 +71,11 @@ export class Composer {
   get given() {
     const { current } = this.app.desk;
     return current?.piece.notes.length ? current : null;
+  }
+
+  // Continue, or stop what is being written.
+  press() {
+    return this.busy ? this.stop() : this.start({ kind: "continue" });
   }
 
   async start(what) {
@@ -91,7 +96,7 @@ export class Composer {
     });
     app.changed();
     try {
-      for await (const view of app.server.write(this.given, ask, run.id, run.stopping.signal))
+      for await (const view of app.requests.write(this.given, ask, run.id, run.stopping.signal))
         this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message);
@@ -180,6 +185,8 @@ export class Composer {
       state,
       ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }),
       kept: kept && !kept.same ? bytes : null,
+      keptReading: kept?.reading,
+      reading: take.reading,
       region: take.region,
       now: undefined,
       file: kept?.same ? bytes : bytesFrom(take.midi),
@@ -209,7 +216,7 @@ export class Composer {
     if (!run || run.stopped) return;
     run.stopped = true;
     if (run.ids)
-      this.app.server.stop(run.id).catch(() => (run.stopped = false)); // so that Stop can be pressed again
+      this.app.requests.stop(run.id).catch(() => (run.stopped = false)); // so that Stop can be pressed again
     else run.stopping.abort(); // still queued
   }
 }

@@ -1,4 +1,4 @@
-// The settings of a request: those for musicians first, the sampling parameters under "Advanced".
+// The settings of a request: those for musicians first, the sampling parameters in a fold.
 import { barCount } from "../music/piece.js";
 import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
@@ -31,7 +31,7 @@ export function controlsPart(app) {
     { model, chosen, bars, variations, temperature, ends, chords, ...fines } = fields;
   const why = make("span", "mg-info"),
     ending = make("div", "mg-field", [ends, why]),
-    more = fold("Advanced", "mg-more", Object.values(fines)),
+    more = fold("For experts", "mg-more", Object.values(fines)),
     within = [model, chosen, bars, variations, temperature, ending, chords, more];
   const box = fold("", "mg-card mg-controls", within),
     [summary] = box.children;

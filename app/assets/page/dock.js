@@ -53,8 +53,8 @@ function messages(app) {
 // The button Continue, which stops a request while one runs.
 function goButton(app) {
   const { desk, composer } = app;
-  const press = () => (composer.busy ? composer.stop() : composer.start({ kind: "continue" })),
-    go = action("", press, "mg-chip mg-go", { id: "mg-go" });
+  const more = { id: "mg-go", title: "Ctrl+Enter", ariaKeyShortcuts: "Control+Enter" },
+    go = action("", () => composer.press(), "mg-chip mg-go", more);
   function show() {
     const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
     write(go, composer.busy ? "Stop" : begins ? "Generate" : "Continue");

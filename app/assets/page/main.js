@@ -8,9 +8,11 @@ import { dockPart } from "./dock.js";
 import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "../widgets/parts.js";
+import { Requests } from "./requests.js";
 import { Server } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
+import { Tab } from "./tab.js";
 import { takesPart } from "./takes.js";
 
 const UNTRAINED =
@@ -76,20 +78,22 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    server = new Server(),
+    answerer = facts.program ? new Tab(facts.program) : new Server(),
+    requests = new Requests(answerer),
     desk = await store.open();
   const drawn = facts.sampling.map(({ name, value }) => [name, value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
   const player = new Player(new URL(facts.assets, document.baseURI).href, {
-    soundOf: (entry) => server.made(entry, "sound"),
+    soundOf: (entry) => requests.made(entry, "sound"),
     failed: (text) => app.fail(text),
   });
-  const app = new App({ facts, desk, server, player }),
+  const app = new App({ facts, desk, requests, player }),
     parts = partsOf(app, root),
     { stage, takes } = parts;
+  answerer.tell = (words, trouble) => (trouble ? app.fail(trouble) : app.say(words));
   // For the browser's console and for tests.
   const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
-  window.musicgen = { app, desk, player, store, server, rolls };
+  window.musicgen = { app, desk, player, store, requests, rolls };
 
   let asked = null;
   app.changed = () => (asked ??= requestAnimationFrame(() => ((asked = null), parts.show())));

@@ -18,7 +18,7 @@ const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are 
 // The notes on the import, in a fold that is open if something was changed.
 function readingNotes() {
   const list = make("ul"),
-    box = fold("", "mg-remarks", [list]);
+    box = fold("About your file", "mg-remarks", [list]);
   let noted = null;
   function show(entry) {
     const { notices = [], remarks = [] } = entry ?? {};
@@ -30,7 +30,6 @@ function readingNotes() {
     );
     box.hidden = !list.children.length;
     box.open = notices.length > 0;
-    box.firstChild.textContent = `Import report: ${list.children.length}`;
   }
   return Object.assign(box, { show });
 }

@@ -139,18 +139,19 @@ export function bending(roll, event) {
     const lines = linesOf(roll);
     return Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(at)));
   };
+  const { view } = roll,
+    footOf = () => view.getBoundingClientRect().top + view.clientTop + view.clientHeight;
   const move = (at) => {
-    const { view } = roll,
-      bottom = view.getBoundingClientRect().top + view.clientTop + view.clientHeight - EDGE;
     const bar = barOf(at),
       way = Math.sign(bar - (last ?? bar)),
       bars = [bar]; // and those that a fast drag skipped
     for (let over = bar - way; way && over !== last; over -= way) bars.unshift(over);
-    const value = valueAt(roll.plan.curve, (bottom - at.clientY) / (CURVED - 2 * EDGE));
+    const value = valueAt(roll.plan.curve, (footOf() - EDGE - at.clientY) / (CURVED - 2 * EDGE));
     roll.acts.bend(bars.filter(roll.plan.isOpen), value);
     last = bar;
   };
-  if (!roll.acts.bend || !roll.plan.isOpen(barOf(event))) return null;
+  if (event.clientY < footOf() - CURVED || !roll.acts.bend) return null; // on the letters of the form
+  if (!roll.plan.isOpen(barOf(event))) return null;
   move(event);
   return { move };
 }

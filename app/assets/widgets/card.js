@@ -9,7 +9,7 @@ import { saveMenu } from "./save_menu.js";
 const ACTS = {
   rewrite: "Rewrite",
   continue: "Continue from here",
-  end: "Delete all after this",
+  end: "End the piece here",
   loop: "Loop",
   delete: "Delete",
 };
@@ -17,7 +17,7 @@ const BUSY = "The model is composing; press Stop first.";
 const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
 // The parts of a card. `show` takes an entry and how its roll shows it.
-export function cardParts(app, entryOf, options) {
+export function cardParts(app, entryOf, { name = "", ...options }) {
   const { desk, player } = app;
   const acts = {
     seek: (tick) => (player.load(entryOf()), player.seek(tick)),
@@ -27,7 +27,7 @@ export function cardParts(app, entryOf, options) {
   const roll = new Roll({ ...options, acts });
   roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
   const bar = rangeBar(app, roll, entryOf),
-    play = action("", () => app.play(entryOf()), "mg-icon mg-play"),
+    play = action("", () => app.play(entryOf()), `${name ? "mg-chip" : "mg-icon"} mg-play`),
     star = starButton(desk, () => entryOf().id),
     menu = saveMenu(app, entryOf);
   function show(entry, shown) {
@@ -35,7 +35,7 @@ export function cardParts(app, entryOf, options) {
     roll.show(entry, shown);
     bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();
-    showPlay(play, app, entryOf());
+    showPlay(play, app, entryOf(), name);
   }
   const facts = make("span", "mg-facts");
   return { facts, star, roll, bar, play, menu, show };
@@ -110,14 +110,15 @@ function rangeBar(app, roll, entryOf) {
   return Object.assign(box, { show });
 }
 
-// Show on a button whether a piece plays or waits for notes, and what a click does.
-export function showPlay(button, { player }, entry) {
+// Show on a button whether a piece plays or waits for notes, and what a click does; in words if the piece has a name.
+export function showPlay(button, { player }, entry, name = "") {
   const on = player.playing && player.entry?.id === entry?.id,
     sign = on ? (player.waiting ? "wait" : "pause") : "play";
   button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
-  if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
+  const word = on ? "Pause" : "Play";
+  if (button.dataset.sign !== sign) button.innerHTML = mark(sign) + (name && word);
   button.dataset.sign = sign;
-  rename(button, on ? "Pause" : "Play");
+  rename(button, name ? `${word} ${name}` : word);
 }
 
 function starButton(desk, idOf) {

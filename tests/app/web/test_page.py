@@ -81,7 +81,7 @@ def test_begin(page: Page):
 
 def test_continue(page: Page):
     """Two takes of two bars, one of which is played and continued."""
-    page.get_by_text("Advanced").click()
+    page.get_by_text("For experts").click()
     page.get_by_label("Seed", exact=True).fill("9")
     page.get_by_label("Seed", exact=True).press("Tab")
     status = page.locator("#mg-dock [role=status]")
@@ -96,7 +96,7 @@ def test_continue(page: Page):
     part = read_midi(downloaded(page, "New bars as MIDI"))
     assert len(whole.notes) > len(part.notes) == new_notes(page) > 0
     assert len(whole.notes) - len(part.notes) == len(heard.notes)
-    page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
+    page.get_by_role("button", name="Play take 1").click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 15 * 96")
     page.keyboard.press(" ")
     page.locator(".mg-take .mg-further").first.click()
@@ -114,7 +114,7 @@ def test_stop(page: Page):
     expect(page.locator("#mg-dock [role=status]")).to_contain_text(
         re.compile(r"Composing bar \d+ of 128")
     )
-    page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
+    page.get_by_role("button", name="Play take 1").click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 96 * 17")
     assert page.evaluate("musicgen.desk.takes[0].state") == "running"
     page.keyboard.press(" ")
@@ -162,7 +162,7 @@ def test_rewrite(page: Page):
     fill(page, "variations", 1)
     choose_bars(page, 3, 4)
     act(page, "Rewrite")
-    expect(page.locator(".mg-take .mg-further")).to_have_text("Use this take", timeout=WAIT)
+    expect(page.locator(".mg-take .mg-further")).to_have_text("Keep this take", timeout=WAIT)
     page.locator(".mg-take .mg-further").click()
     after = page.evaluate(NOTES)
     assert after != before
@@ -406,7 +406,7 @@ def finished(page: Page) -> None:
 def test_axe_finds_no_serious_accessibility_fault(visit, screen: dict):
     page = visit(**screen)
     if screen != PHONE:
-        page.get_by_text("Advanced").click()
+        page.get_by_text("For experts").click()
 
     def drawn_on() -> None:
         begin(page, "grid")

@@ -481,7 +481,7 @@ def written_to_song(*parts: str) -> object:
         (LANGUAGE.plan, [{"density": 100}, 8], "density is 100; it must be from 0 to 24"),
         (LANGUAGE.plan, [{"form": "A A B"}, 8], "3 sections, which do not divide 8 bars"),
         (LANGUAGE.beginning, [{"mood": "sad"}], "a new piece has no 'mood'"),
-        (LANGUAGE.beginning, [{"key": "H major"}], "no key 'H major'; a key is written as 'G min"),
+        (LANGUAGE.beginning, [{"key": "H major"}], "no key 'H major'; keys are written as Am, F#m"),
         (LANGUAGE.beginning, [{"metre": "7/8"}], "there is no metre '7/8'"),
         (LANGUAGE.beginning, [{"parts": ["piano"] * 9}], "contain piano 9 times; the limit is 8"),
     ],
