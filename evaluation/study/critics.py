@@ -56,7 +56,7 @@ def boosting(windows: Windows, kind: np.ndarray, columns: np.ndarray) -> Judge:
     columns = columns & ~np.isnan(windows.values).all(axis=0)
     trees = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=LEAVES, learning_rate=RATE, min_samples_leaf=FEWEST_IN_A_LEAF,
-        l2_regularization=1.0, max_features=0.3, early_stopping=False, random_state=SEED,
+        l2_regularization=1.0, max_features=0.3, random_state=SEED,
     ).fit(windows.values[:, columns], kind)  # fmt: skip
     return lambda given: np.asarray(trees.decision_function(given.values[:, columns]))
 
@@ -104,7 +104,7 @@ def network(windows: Windows, kind: np.ndarray) -> Judge:
 def roll(excerpt: Excerpt) -> np.ndarray:
     """Return the piano roll of an excerpt: (C, H, W) uint8.
 
-    The channels: the sounding pitches of the highest, the lowest and the other pitched parts, by their mean pitch; where
+    The channels: the sounding pitches of the highest, the lowest and the other pitched parts, by mean pitch; where
     pitched notes begin, by loudness; where drums do.
     """
     found = np.zeros((5, PITCHES, WIDTH), dtype=np.uint8)

@@ -14,7 +14,7 @@ has learned from the other half of the training pieces, and is of another family
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -25,17 +25,20 @@ from evaluation.study.critics import Judge, Windows, boosting, network, roll
 from evaluation.study.experiments import Experiment, job_of, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, held_out_piece, model_of
 from musicgen.continuation import Continuation
+from musicgen.critic import chosen, faults
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import decode_partial
 from musicgen.playable import Playable
+from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.statistics import GROUPS, LOUDNESS, WINDOW, Measured
-from tokenization.score import Score
+from tokenization.score import Score, excerpt
 from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
 RESAMPLES = 400  # of pieces, for an interval
 DIVISIONS = 4  # into halves, for the control
+FAMILIES = "statistics, boosting", "rolls, network"
 BEST = 8  # single statistics to report
 SEED = 0
 Rows = list[dict[str, Any]]
@@ -99,9 +102,11 @@ def realism(
 
     def compose(playable: Playable, results: list[Rows]) -> Rows:
         drawn = [take for result in results for take in result]
-        windows, names = windows_of(playable, choice, drawn, prompt_bars, bars)
+        windows, names = windows_of(playable, choice.data, drawn, prompt_bars, bars)
         is_learned = np.isin(windows.piece, learned)
-        table = judged_table(windows[is_learned], windows[~is_learned], names)
+        of_judged = [take for take in drawn if take["row"] in judged]
+        best = best_takes(playable, choice.data, of_judged, prompt_bars, bars)
+        table = judged_table(windows[is_learned], windows[~is_learned], names, best)
         return [{"model": playable.name, "table": table}]
 
     facts = {
@@ -128,7 +133,7 @@ def _rows(choice: Choice, fewest_bars: int) -> list[int]:
 
 def scores_of(
     playable: Playable,
-    choice: Choice,
+    data: str,
     drawn: Sequence[Mapping[str, Any]],
     prompt_bars: int,
     bars: int,
@@ -138,7 +143,7 @@ def scores_of(
     for take in drawn:
         by_row.setdefault(take["row"], []).append(take)
     for row, takes in by_row.items():
-        piece = held_out_piece(choice.data, row, playable.language)
+        piece = held_out_piece(data, row, playable.language)
         for number, prompt, new in (
             (-1, piece.prompt(prompt_bars + bars), []),
             *((take["take"], piece.prompt(prompt_bars), take["ids"]) for take in takes),
@@ -153,7 +158,7 @@ def scores_of(
 
 def windows_of(
     playable: Playable,
-    choice: Choice,
+    data: str,
     drawn: Sequence[Mapping[str, Any]],
     prompt_bars: int,
     bars: int,
@@ -161,7 +166,7 @@ def windows_of(
     """Return the windows of takes and of the pieces that they were drawn from, and the names of their statistics."""
     found: list[dict[str, float]] = []
     rest: list[tuple[np.ndarray, int, int, int]] = []
-    for row, number, score in scores_of(playable, choice, drawn, prompt_bars, bars):
+    for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
         measured = Measured(score, prompt_bars + bars)
         for start in range(prompt_bars, prompt_bars + bars - WINDOW + 1, WINDOW):
             statistics = measured.statistics(start, start + WINDOW, prompt_bars)
@@ -177,18 +182,51 @@ def windows_of(
     ), names
 
 
-def judged_table(learned: Windows, judged: Windows, names: Sequence[str]) -> Rows:
+Best = Mapping[int, Collection[tuple[int, int]]]
+"""The takes, as row and number, that a model's critic prefers when it chooses among this many of a piece."""
+
+
+def best_takes(
+    playable: Playable, data: str, drawn: Sequence[Mapping[str, Any]], prompt_bars: int, bars: int
+) -> Best:
+    """Return the takes that the model's critic prefers of every 2, 4, … drawn for a piece."""
+    critic, stop = playable.critic, prompt_bars + bars
+    if critic is None:
+        return {}
+    ranks: dict[int, list[tuple[int, float]]] = {}
+    news: dict[int, list[Score]] = {}
+    for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
+        if number >= 0:
+            rank = faults(score, prompt_bars, stop), critic.doubt(score, prompt_bars, stop)
+            ranks.setdefault(row, []).append(rank)
+            line = int(bar_lines(score, prompt_bars)[-1])
+            news.setdefault(row, []).append(excerpt(score, line))
+    takes = min(map(len, ranks.values()), default=0)
+    return {
+        each: {(row, one) for row in ranks for one in chosen(ranks[row][:takes], news[row], each)}
+        for each in range(2, takes + 1)
+        if not each & (each - 1) and not takes % each
+    }
+
+
+def judged_table(
+    learned: Windows, judged: Windows, names: Sequence[str], best: Best | None = None
+) -> Rows:
     """Return how well each critic separates the judged windows, the control, and what gives the music away."""
     every = np.ones(len(names), bool)
     group = np.array([name.split(":")[0] for name in names])
     about_loudness = np.array([LOUDNESS in name for name in names], bool)
     judges: dict[str, Judge] = {
-        "statistics, boosting": boosting(learned, learned.written, every),
-        "rolls, network": network(learned, learned.written),
+        FAMILIES[0]: boosting(learned, learned.written, every),
+        FAMILIES[1]: network(learned, learned.written),
         "without loudness": boosting(learned, learned.written, ~about_loudness),
     }
     table = [_row(name, judged, judge(judged)) for name, judge in judges.items()]
     table.append(_control(learned, judged, every))
+    takes = [*zip(judged.piece.tolist(), judged.take.tolist(), strict=True)]
+    for each, kept in (best or {}).items():
+        shown = judged[np.array([number < 0 or (row, number) in kept for row, number in takes])]
+        table += [_row(f"best of {each}: {name}", shown, judges[name](shown)) for name in FAMILIES]
     varies = np.nanmax(learned.values, axis=0, initial=-np.inf) > np.nanmin(
         learned.values, axis=0, initial=np.inf
     )

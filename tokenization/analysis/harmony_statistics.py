@@ -23,7 +23,7 @@ def harmony(sounding: np.ndarray, steps: int, lines: np.ndarray) -> dict[str, fl
     """Return the statistics of sounding pitches, (T, 128) bool, of which some sounds, at `steps` per beat."""
     octaves = np.zeros((len(sounding), 132), dtype=bool)
     octaves[:, :128] = sounding
-    classes = octaves.reshape(len(sounding), 11, 12).any(axis=1)  # (T, 12)
+    classes: np.ndarray = np.any(octaves.reshape(len(sounding), 11, 12), axis=1)  # (T, 12)
     beats = -(-len(classes) // steps)
     padded = np.zeros((beats * steps, 12))
     padded[: len(classes)] = classes
