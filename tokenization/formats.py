@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenization.changes import Change, Reading
 from tokenization.edit import Edit, NotKept
-from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
-from tokenization.midi.reading import ZIP
+from tokenization.limits import GENEROUS, ZIP, Limits, MusicFileError, read_source
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole

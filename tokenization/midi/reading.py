@@ -19,8 +19,6 @@ from tokenization.analysis.chords import marker_in, parse
 from tokenization.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
 from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
 
-ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
-
 HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"

@@ -13,8 +13,7 @@ from dataclasses import replace
 from xml.parsers import expat
 
 from tokenization.analysis.chords import LETTERS
-from tokenization.limits import FASTEST_BEATS_PER_MINUTE, Limits, MusicFileError
-from tokenization.midi.reading import ZIP
+from tokenization.limits import FASTEST_BEATS_PER_MINUTE, ZIP, Limits, MusicFileError
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import chord_in
 from tokenization.notation.written import (

@@ -9,6 +9,7 @@ from copy import deepcopy
 import numpy as np
 
 from tokenization import changes
+from tokenization.analysis.chords import NO_CHORD, parse
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml.elements import (
     ATTRIBUTES,
@@ -16,9 +17,12 @@ from tokenization.notation.musicxml.elements import (
     put_attribute,
     tree,
 )
+from tokenization.notation.musicxml.harmony import harmony
+from tokenization.notation.musicxml.writing import spelled
 from tokenization.notation.written import TICKS_PER_BEAT, bar_ticks, played
 
 USUAL_TEMPO = 120.0  # before the first
+MIDDLE = 2  # of the notes of a scale, on the line of fifths from its key
 
 
 def tempo_mark(bpm: float) -> ET.Element:
@@ -139,6 +143,39 @@ def set_metre(score: OpenScore, change: changes.Metre) -> None:
         if stop < len(measures) and measures[stop].find("attributes/time") is None:
             returns = old if old is not None else tree("time", ("beats", 4), ("beat-type", 4))
             put_attribute(score.attributes(part, stop), deepcopy(returns))
+    score.find()
+
+
+def set_chords(score: OpenScore, change: changes.Chords) -> None:
+    """Put chord symbols in place of those of some bars, on the part that has them; guesses are not written."""
+    first, stop = score.bars(change)
+    parts = [*zip(score.parts, score.written.parts, strict=True)]
+    own = [n for n, (part, _) in enumerate(parts) if part.find("measure/harmony") is not None]
+    pitched = [n for n, (_, one) in enumerate(parts) if not all(t.is_drum for t in one.tracks)]
+    part = [*own, *pitched, 0][0]
+    measures = score.measures[part]
+    held = [one for measure in measures[: stop + 1] for one in measure.iterfind("harmony")]
+    old = held[-1] if held and stop < len(measures) else None
+    for measure in (one for bars in score.measures for one in bars[first:stop]):
+        for element in measure.findall("harmony"):
+            measure.remove(element)
+    key = round(score.in_force(part, first, "key/fifths", 0))
+    transposed = score.transposed(part, first)
+
+    def tone(pitch_class: int) -> tuple[str, int]:
+        return spelled(pitch_class - transposed, key + MIDDLE)[:2]
+
+    for tick, text, is_guess in zip(change.ticks, change.symbols, change.guesses, strict=True):
+        bar, since = score.place(score.reading.tick_in_file(tick))
+        if is_guess or not first <= bar < stop:
+            continue
+        symbol = harmony(NO_CHORD if parse(text) == NO_CHORD else text, tone)
+        offset = since * score.in_force(part, bar, "divisions", 1) / TICKS_PER_BEAT
+        if since:
+            ET.SubElement(symbol, "offset").text = f"{offset:g}"
+        _put(measures[bar], symbol)
+    if old is not None and measures[stop].find("harmony") is None:
+        _put(measures[stop], deepcopy(old))
     score.find()
 
 
