@@ -69,7 +69,7 @@ def test_begin(page: Page):
     page.keyboard.press("Escape")
     idea.get_by_label("Tempo").fill("5")
     go_on(page, bars=1)
-    expect(alarm).to_contain_text("The tempo is 5; it must be from 10")
+    expect(alarm).to_contain_text("The tempo is 5; it must be from 30")
     idea.get_by_label("Tempo").fill("72")
     go_on(page, bars=1)
     await_end(page)
@@ -250,6 +250,11 @@ def test_add_parts_and_harmonise(page: Page):
     after = page.evaluate(NOTES)
     rows = [after[i : i + 5] for i in range(0, len(after), 5)]
     assert [number for row in rows if row[4] == 0 for number in row] == before
+    page.get_by_role("button", name="Harmonise", exact=True).click()
+    page.get_by_role("button", name="Chord symbols", exact=True).click()
+    expect(page.locator(ALARM)).to_contain_text("All chords are locked; select bars and unlock")
+    choose_bars(page, 1, 2)
+    act(page, "Unlock chords")
     page.get_by_role("button", name="Harmonise", exact=True).click()
     page.get_by_role("button", name="Chord symbols", exact=True).click()
     await_end(page)
