@@ -10,6 +10,7 @@ import numpy as np
 
 from tokenization import changes
 from tokenization.analysis.chords import NO_CHORD, parse
+from tokenization.analysis.spelling import MIDDLE, spelled
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml.elements import (
     ATTRIBUTES,
@@ -18,11 +19,9 @@ from tokenization.notation.musicxml.elements import (
     tree,
 )
 from tokenization.notation.musicxml.harmony import harmony
-from tokenization.notation.musicxml.writing import spelled
 from tokenization.notation.written import TICKS_PER_BEAT, bar_ticks, played
 
 USUAL_TEMPO = 120.0  # before the first
-MIDDLE = 2  # of the notes of a scale, on the line of fifths from its key
 
 
 def tempo_mark(bpm: float) -> ET.Element:
