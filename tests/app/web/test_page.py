@@ -72,6 +72,7 @@ def test_begin(page: Page):
     go_on(page, bars=1)
     expect(alarm).to_contain_text("There is no instrument 'kazoo'")
     idea.get_by_label("Instruments").fill("violin, Violin")
+    idea.get_by_label("Instruments").press("Tab")
     idea.get_by_label("Add an instrument").select_option("Flute")
     expect(idea.get_by_label("Instruments")).to_have_value("Violin, Violin, Flute")
     idea.get_by_label("Tempo").fill("5")
