@@ -487,7 +487,9 @@ def accompaniment(
     wanted = _parts(model, piece, write)
     is_locked = not any(one.is_guess for one in piece.score.markers)
     if request.keeps_chords and [*write] == ["chords"] and is_locked:
-        raise ValueError("all chords are locked; unlock those that are to be written")
+        raise ValueError(
+            "all chords are locked; select bars and unlock the chords that are to be written anew"
+        )
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where)

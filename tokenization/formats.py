@@ -18,8 +18,7 @@ import numpy as np
 from tokenization.analysis.beats import from_a_bar_line
 from tokenization.changes import Change, Reading, changes_from
 from tokenization.edit import Edit, NotKept
-from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
-from tokenization.midi.reading import ZIP
+from tokenization.limits import GENEROUS, ZIP, Limits, MusicFileError, read_source
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole

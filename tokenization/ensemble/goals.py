@@ -412,12 +412,10 @@ def _bass(sheet: Sheet) -> int:
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     """Return the tokens of chords that divide a bar evenly."""
-    steps, ids = int(METRE_STEPS[metre]), []
-    indices = [CHORDS.index(parse(name) or name) for name in chords]
-    for number, chord in enumerate(indices):
-        if not number or chord != indices[number - 1]:
-            ids += [AT.start + number * steps // len(indices), CHORD.start + chord]
-    return [HARMONY_ID, *ids]
+    steps, indices = int(METRE_STEPS[metre]), [CHORDS.index(parse(name) or "") for name in chords]
+    new = [n for n, chord in enumerate(indices) if not n or chord != indices[n - 1]]
+    events = [(AT.start + n * steps // len(indices), CHORD.start + indices[n]) for n in new]
+    return [HARMONY_ID, *(token for event in events for token in event)]
 
 
 def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool) -> list[int]:

@@ -11,6 +11,7 @@ from itertools import takewhile
 import numpy as np
 
 from tokenization import changes
+from tokenization.analysis.chords import NO_CHORD, parse
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml.elements import (
     ATTRIBUTES,
@@ -172,7 +173,8 @@ def set_chords(score: OpenScore, change: changes.Chords) -> None:
         fifths = round(score.in_force(part, bar, "key/fifths", 0))
         by = score.transposed(part, bar)
         names = [spelled(tone - by, fifths)[:2] for tone in range(12)]
-        _put_at(score, part, bar, since, harmony(text, names.__getitem__))
+        name = NO_CHORD if parse(text) == NO_CHORD else text
+        _put_at(score, part, bar, since, harmony(name, names.__getitem__))
     if kept is not None:
         _put_at(score, part, *score.place(int(last)), kept)
     score.find()
