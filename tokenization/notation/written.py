@@ -360,9 +360,9 @@ def _keys(
     written: WrittenScore, placed: list[tuple[int, int]]
 ) -> list[tuple[int, tuple[int, bool]]]:
     """Return the key signatures where they change when played: the one in force also after a jump."""
-    in_force = [
-        *accumulate((bar.key_signature for bar in written.bars), lambda old, new: new or old)
-    ]
+    in_force: list[tuple[int, bool] | None] = []
+    for one in written.bars:
+        in_force.append(one.key_signature or (in_force[-1] if in_force else None))
     found: list[tuple[int, tuple[int, bool]]] = []
     for bar, start in placed:
         key = in_force[bar]
