@@ -35,6 +35,10 @@ function conductor(piece, by, texts) {
     events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
   for (const [tick, top, low] of piece.meters)
     events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
+  if (piece.signature) {
+    const [sharps, isMinor] = piece.signature;
+    events.push([0, 1, meta(0x59, [sharps & 0xff, isMinor ? 1 : 0])]);
+  }
   for (const [tick, name, isGuess] of piece.chords)
     events.push([tick * by, 2, meta(6, text.encode(isGuess ? `${name}?` : name))]);
   return track(events);

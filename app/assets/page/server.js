@@ -68,8 +68,8 @@ export class Server {
   }
 
   // A file that the server makes from an entry: "sound" or "score".
-  async made(entry, what) {
-    return (await fetched(what, {}, fileOf(entry))).blob();
+  async made(entry, what, ask = {}) {
+    return (await fetched(what, ask, fileOf(entry))).blob();
   }
 }
 

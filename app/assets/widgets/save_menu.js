@@ -51,10 +51,13 @@ function savesOf(app, entry) {
     sound = (one) => app.server.made(heardEntry(app, one), "sound"),
     part = (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
     track = (index) => (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] });
-  // The file of a take may lack the chords of its new bars.
+  // The file has what the page does not show, such as words.
   const noted = (one) =>
-      one.kind === "take" ? { ...one, file: null, piece: { ...one.piece } } : one,
-    score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score"));
+      fileKept(one) && isMidi(fileKept(one))
+        ? { ...one, file: fileKept(one), fileName: `${one.title}.mid` }
+        : one,
+    score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score")),
+    exact = (one) => app.server.made(noted(one), "score", { exact: true });
   const tracks = used.map((index) => {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
@@ -71,6 +74,7 @@ function savesOf(app, entry) {
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
+    !isXml(fileKept(entry)) && ["Score with exact lengths", ", exact.musicxml", XML, exact, "not simplified"],
     !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }

@@ -27,6 +27,7 @@ def piece_data(score: Score, bars: int) -> dict[str, Any]:
         "notes": [number for row in found["notes"] for number in row],
         "ticksPerBeat": score.ticks_per_beat,
         "centre": keys_of(score)[0][1].centre,
+        "signature": score.key_signature,  # sharps, or flats if negative, and whether it says minor
     }
 
 

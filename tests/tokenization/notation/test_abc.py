@@ -136,3 +136,10 @@ G4|]
     sung = [(one.onset_ticks / 480, one.text, one.continues) for one in found.texts.lyrics]
     words = [(0, "Oh"), (1, "fair and"), (2, "bon"), (3, "ny"), (6, "day")]
     assert sung == [(at, text, text == "bon") for at, text in words]
+
+
+def test_words_title_and_key_survive_midi():
+    tune = b"X:1\nT:Air\nC:Me\nM:4/4\nL:1/4\nK:Em\nEFGA|\nw: Oh bon-ny day\n"
+    found = read_abc(tune, GENEROUS, "air.abc")
+    again = read_midi(write_midi(found))
+    assert (again.texts, again.key_signature) == (found.texts, (1, True))
