@@ -105,8 +105,8 @@ export class Requests {
   }
 
   // A file made from an entry with more changes: "save", "sound" or "score".
-  async made(entry, what, more = []) {
-    return (await this.#send(what, {}, entry, { more })).blob();
+  async made(entry, what, more = [], wanted = {}) {
+    return (await this.#send(what, wanted, entry, { more })).blob();
   }
 }
 

@@ -5,7 +5,6 @@ import { changesBetween, drawn, joined, lengthened, moved, quantised, removed } 
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
-import { asRead } from "../../../../app/assets/music/notation.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
@@ -46,14 +45,6 @@ function longRoll(bars) {
 }
 
 export const tests = {
-  "notation has simple durations and one voice per staff"() {
-    const beat = 12, drums = { name: "Drums", program: 0, drum: true };
-    const song = { ...piece([[1, 30, 72, 80, 0], [12, 10, 74, 80, 0], [24, 3, 76, 80, 0], [48, 4, 72, 80, 0], [52, 4, 72, 80, 0], [56, 3, 72, 80, 0]]), ticksPerBeat: beat };
-    const read = rowsOf(asRead(song)).map((row) => row.slice(0, 2));
-    equal(read, [[0, 12], [12, 12], [24, 6], [48, 4], [52, 4], [56, 4]]); // cut, up to the next, a rest, triplets
-    const kit = { ...piece([[0, 1, 36, 80, 0], [6, 1, 38, 80, 0], [24, 1, 36, 80, 0]]), ticksPerBeat: beat, tracks: [drums] };
-    equal(rowsOf(asRead(kit)).map((row) => row.slice(0, 2)), [[0, 6], [6, 6], [24, 12]]);
-  },
   "a drag selects bars, and moves the end of the prompt"() {
     const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
     listenForDrags(roll);
