@@ -73,7 +73,7 @@ def test_begin(page: Page):
     page.keyboard.press("Escape")
     idea.get_by_label("Tempo").fill("5")
     go_on(page, bars=1)
-    expect(alarm).to_contain_text("The tempo is 5; it must be from 10")
+    expect(alarm).to_contain_text("The tempo is 5; it must be from 30")
     idea.get_by_label("Tempo").fill("72")
     go_on(page, bars=1)
     await_end(page)

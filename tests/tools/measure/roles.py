@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from evaluation.metrics.window import commonest, statistics, tops
 
 from app import output
 from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.form import form
-from evaluation.metrics.window import commonest, statistics, tops
 from evaluation.study.piece_jobs import Choice, draw_pieces
 from musicgen.continuation import Continuation, run_together
 from musicgen.generation.request import Request
