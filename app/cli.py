@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "accompany": ("app.commands.making_music", "write new parts for a piece"),
     "harmonise": ("app.commands.making_music", "write chords for a melody"),
     "generate": ("app.commands.making_music", "write a piece from scratch"),
+    "edit": ("app.commands.edit", "change a file and keep everything else in it"),
     "tokenize": ("app.commands.tokens", "print a piece as readable tokens"),
     "detokenize": ("app.commands.tokens", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set, or inspect one"),

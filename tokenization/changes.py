@@ -15,6 +15,8 @@ In JSON, a change is an object with its name and its values:
     {"change": "tempo", "times": 1.5}                     the tempos there, faster
     {"change": "key", "fifths": -3, "minor": false}
     {"change": "metre", "beats": 3, "unit": 4}
+    {"change": "chords", "ticks": [0], "symbols": ["F♯m"], "guesses": [0]}
+                                                          in place of the chord symbols in the span
     {"change": "program", "track": 0, "program": 40}      counted from 0
     {"change": "volume", "track": 0, "volume": 90}
     {"change": "name", "track": 0, "name": "Viola"}
@@ -39,6 +41,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
+from tokenization.analysis.chords import parse
 from tokenization.records import from_plain
 from tokenization.score import Score
 
@@ -154,6 +157,22 @@ class Metre(Change):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chords(Change):
+    """Write chord symbols."""
+
+    ticks: tuple[int, ...]
+    symbols: tuple[str, ...]
+    guesses: tuple[int, ...]  # 1 for a chord that was inferred from the notes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not len(self.ticks) == len(self.symbols) == len(self.guesses):
+            raise ValueError("ticks, symbols and guesses must be equally many")
+        if unknown := [text for text in self.symbols if parse(text) is None]:
+            raise ValueError(f"{unknown[0]!r} is not a chord")
+
+
+@dataclass(frozen=True, kw_only=True)
 class OfTrack(Change):
     """A change of a whole track."""
 
@@ -219,7 +238,8 @@ def edits_from(plain: Any) -> tuple[list[Change], Reading | None]:
 
 KINDS: dict[str, type[Change]] = {
     "notes": ChangeNotes, "transpose": Transpose, "velocity": Velocity, "delete": Delete, "tempo": Tempo, "key": Key,
-    "metre": Metre, "program": Program, "volume": Volume, "name": Name, "order": Order, "drop": Drop, "cut": Cut,
+    "metre": Metre, "chords": Chords, "program": Program, "volume": Volume, "name": Name, "order": Order, "drop": Drop,
+    "cut": Cut,
 }  # fmt: skip
 MOST_CHANGES = 10_000
 
@@ -328,6 +348,14 @@ class Reading:
     def with_tracks(self, tracks: Sequence[int]) -> Reading:
         """Return the reading with these of its tracks, in this order."""
         return replace(self, sources=tuple(self.sources[track] for track in tracks))
+
+    def renumbered(self, sources: Sequence[int]) -> Reading:
+        """Return the reading when the tracks of the file's score are these, in their new order."""
+        places = {source: number for number, source in enumerate(sources)}
+        return replace(
+            self,
+            sources=tuple(tuple(places[n] for n in some if n in places) for some in self.sources),
+        )
 
     def later(self, file_ticks: float) -> Reading:
         """Return the reading after time is inserted at the start of the file."""

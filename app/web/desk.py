@@ -14,9 +14,13 @@ from typing import Any, TypeAlias
 from app.web.actions import PageActions
 from app.web.composing.requests import MusicRequest, request_from
 from app.web.composing.streamed_takes import as_text
+from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
 
-ACTIONS = ("open", "ahead", "write", "stop", "save", "sound", "score")  # requests by name
+ACTIONS = (
+    "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
+)  # requests by name  # fmt: skip
 SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
+MIDI = "audio/midi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +93,28 @@ class Desk:
         """Stop a request; the notes so far are kept."""
         self.actions.stop(asked.text("job"))
 
+    def chords(self, asked: Asked) -> Answer:
+        """Read a typed progression: of each bar, the chords as models know them, with their symbols."""
+        line = read_chords(asked.text("text"))
+        bars = [[(parse(name), symbol_of(name)) for name in bar] for bar in line]
+        return {"bars": bars, "said": taken_as(line)}
+
     def save(self, asked: Asked) -> Answer:
         """Return a file with the user's edits."""
         return File(data=self.given(asked), kind=FILE)
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
-        written = self.actions.reader.notated(self.given(asked), asked.name, asked.client)
+        exact = asked.plain.get("exact") is True
+        written = self.actions.reader.notated(
+            self.given(asked), asked.name, asked.client, exact=exact
+        )
         return File(data=written, kind=SCORE)
+
+    def sound(self, asked: Asked) -> Answer:
+        """Return a music file as MIDI, which the server or the browser renders."""
+        return File(data=self.midi(asked), kind=MIDI)
+
+    def midi(self, asked: Asked) -> bytes:
+        """Return a music file as MIDI; MIDI files stay as they are."""
+        return self.actions.reader.as_midi(self.given(asked), asked.name, asked.client)

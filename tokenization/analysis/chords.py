@@ -226,6 +226,24 @@ def like_given(markers: Iterable[Marker], given: Iterable[Marker]) -> tuple[Mark
     return tuple(found)
 
 
+def with_locked(new: Iterable[Marker], given: Sequence[Marker]) -> tuple[Marker, ...]:
+    """Return new chords, with given ones that are no guesses in their places until the next given one."""
+    ends = [*[one.onset_ticks for one in given[1:]], inf]
+    locked = [(one, end) for one, end in zip(given, ends, strict=True) if not one.is_guess]
+    found = {one.onset_ticks: one for one in new}
+    ticks = sorted(found)
+    for one, end in locked:
+        inside = [tick for tick in ticks if one.onset_ticks <= tick < end]
+        before = bisect_right(ticks, end) - 1
+        if end < inf and before >= 0:  # what was in force at its end returns there
+            found.setdefault(int(end), found[ticks[before]].at(int(end)))
+        for tick in inside:
+            del found[tick]
+        found[one.onset_ticks] = one
+        ticks = sorted(found)
+    return tuple(found[tick] for tick in ticks)
+
+
 def marker_in(onset_ticks: int, text: str, *, is_guess: bool = False) -> Marker:
     """Return the marker for a text of a file; earlier versions wrote a question mark after guessed chords."""
     if text.endswith("?") and parse(text[:-1]) is not None:

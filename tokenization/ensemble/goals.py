@@ -14,9 +14,10 @@ from tokenization.analysis.chords import CHORDS, parse
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.fitting import Fitting
 from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
-from tokenization.ensemble.plan import NO_LEVEL, Plan, levels_of, plan_of, tokens_by_bar
+from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, return_levels, tokens_by_bar
 from tokenization.ensemble.promises import Promises, promises_of
 from tokenization.ensemble.returning import returns_of
+from tokenization.ensemble.returns import with_returns
 from tokenization.ensemble.script import TONIC, Script, Scripted
 from tokenization.ensemble.sequences import (
     bar_offsets,
@@ -85,12 +86,14 @@ def infilling(
     reading = Reading(ids)
     metres = pairwise([FOUR_FOUR, *reading.bars.metre.tolist()])
     changes = [[METRE.start + now] if now != last else [] for last, now in metres]
+    sheet = reading.sheet()
+    plan, sources = with_returns(plan, sheet, start, stop, np.ones(len(sheet.parts), dtype=bool))
     planned = tokens_by_bar(plan, bars)
     suffix, head = bars_after_gap(ids, stop), offsets[0]
     gap = [[SEAM_1 + stop - 1 - bar, *planned[bar], *changes[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], suffix, ids[head : offsets[start]], [BAR], gap[0]])
     script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
-    promises = None if free else promises_of(reading.parts, reading.sheet())
+    promises = None if free else promises_of(reading.parts, sheet)
     grammar = EnsembleGrammar(metres=False, given_bars=start, promises=promises)
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(reading.bars.length)) * STEPS_PER_SUBBEAT
@@ -104,6 +107,7 @@ def infilling(
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
+        sources=sources,
         replaced=ids[offsets[start] : offsets[stop]],
     )
 
@@ -145,7 +149,7 @@ class _Shares:
         everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
         found = {"players": everyone}
         if back is not None:
-            found["return"] = np.where(back > 0, levels_of(back.tolist()), NO_LEVEL)
+            found["return"] = np.where(back > 0, return_levels(back.tolist()), NO_LEVEL)
         return tokens_by_bar({**found, **(plan or {})}, len(playing))
 
     def grammar(self, back: np.ndarray | None, *, free: bool, **rules: Any) -> EnsembleGrammar:
@@ -265,6 +269,7 @@ def rewriting(
     if stop - start == bars and (~shares.written & shares.sounds).any():
         return accompanying(ids, write, plan, free=free)
     offsets, suffix = bar_offsets(shares.ids), bars_after_gap(shares.ids, stop)
+    plan, sources = with_returns(plan, Reading(shares.ids).sheet(), start, stop, shares.written)
     own, planned = bar_offsets(shares.kept), shares.planned(plan)
     gap = [
         [
@@ -294,6 +299,7 @@ def rewriting(
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=shares.ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
+        sources=sources,
         replaced=shares.ids[offsets[start] : offsets[stop]],
         setting=shares.setting,
         tracks=shares.tracks,

@@ -143,7 +143,8 @@ class OpenMidi:
             for note in midi.notes_of(number, events, programs):
                 of_key[note.key].append(note)
         self.sources: list[Source] = []
-        for index, key in enumerate(sorted(of_key)):
+        keys = sorted({*of_key, *midi.silent_tracks(chunks, programs)})
+        for index, key in enumerate(keys):
             lane = self.lanes[key.chunk]
             self.sources.append(Source(lane, key.channel, key.program))
             self.sources[-1].notes = [

@@ -202,7 +202,7 @@ def _transpose_signs(file: OpenMidi, change: changes.Transpose) -> None:
                 flats = flats or fifths < 0
     for lane in file.lanes:
         for event in lane.events:
-            if event.status == midi.MARKER and first <= event.tick < last:
+            if event.status in (midi.MARKER, midi.CUE) and first <= event.tick < last:
                 text = midi.decode_text(event.data)
                 if (moved := moved_by(text, change.semitones, flats=flats)) != text:
                     event.data, lane.is_changed = moved.encode(), True

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from tokenization import changes
-from tokenization.analysis.chords import moved_by
+from tokenization.analysis.chords import are_sections, moved_by, parse
 from tokenization.changes import Change
 from tokenization.edit import NotKept
 from tokenization.limits import LONGEST_BEAT_MICROSECONDS
 from tokenization.midi import reading as midi
 from tokenization.midi.events import Event, Lane, OpenMidi
-from tokenization.midi.keeping import BEFORE, CENTRE, PEDALS
+from tokenization.midi.keeping import AMID, BEFORE, CENTRE, PEDALS
 
 USUAL_BEAT = 500_000  # microseconds, before the first tempo
 METRONOME = bytes((24, 8))  # clocks per click, and 32nd notes per quarter
@@ -75,6 +75,32 @@ def set_metre(file: OpenMidi, change: changes.Metre) -> None:
     _set(file, midi.METER, change, [(file.span(change)[0], data)])
 
 
+def set_chords(file: OpenMidi, change: changes.Chords) -> None:
+    """Put chord symbols in place of those of a span; what was in force returns after it."""
+    first, last = file.span(change)
+    old = [
+        (lane, event)
+        for status in (midi.MARKER, midi.CUE)
+        for lane, event in file.signs(status)
+        if parse(midi.decode_text(event.data)) is not None
+    ]
+    before = [event for _, event in sorted(old, key=lambda one: one[1].tick) if event.tick < last]
+    if before and last < inf and not any(event.tick == last for _, event in old):
+        file.lanes[0].put(int(last), AMID, before[-1].status, before[-1].data)
+    for lane, event in old:
+        if first <= event.tick < last:
+            lane.take([event])
+    kept = [one for _, one in old if one.status == midi.MARKER and not first <= one.tick < last]
+    texts = [midi.decode_text(event.data) for event in kept]
+    new = [*zip(change.ticks, change.symbols, change.guesses, strict=True)]
+    texts += [text for _, text, is_guess in new if not is_guess]
+    more = "maj" if are_sections(texts) else ""  # not a name of a section
+    for tick, text, is_guess in new:
+        status = midi.CUE if is_guess else midi.MARKER
+        text += more if len(text) == 1 else ""
+        file.lanes[0].put(file.reading.tick_in_file(tick), AMID, status, text.encode())
+
+
 def cut(file: OpenMidi, change: changes.Cut) -> None:
     """Remove a span of time."""
     start, stop = file.span(change)
@@ -128,7 +154,7 @@ def _state(event: Event) -> tuple[int, ...]:
     """Return what an event sets until the next one of its kind; empty if it sets nothing."""
     if event.status in (midi.TEMPO, midi.METER, midi.KEY_SIGNATURE):
         return (event.status,)
-    if event.status == midi.MARKER:
+    if event.status in (midi.MARKER, midi.CUE):
         is_chord = moved_by(text := midi.decode_text(event.data), 1) != text
         return (event.status,) if is_chord else ()
     kind = event.status & 0xF0

@@ -9,7 +9,7 @@ from tokenization.midi.keeping import AMID, BEFORE
 
 VOLUME, FULL = 7, 100  # the controller, and its value if a channel states none
 # Signs of the whole piece, which stay if their track is deleted.
-OF_PIECE = {midi.TEMPO, midi.METER, midi.KEY_SIGNATURE, midi.MARKER}
+OF_PIECE = {midi.TEMPO, midi.METER, midi.KEY_SIGNATURE, midi.MARKER, midi.CUE}
 
 
 def set_program(file: OpenMidi, change: changes.Program) -> None:

@@ -12,6 +12,7 @@ const SETTINGS = {
   variations: 2,
   ends: false,
   chords: "",
+  form: "",
   idea: {},
   seed: 0,
   newSeed: true,

@@ -1,4 +1,5 @@
 // Writes a piece as a MIDI file.
+import { chordSign } from "./keys.js";
 import { WIDTH, rowsOf } from "./piece.js";
 
 const COARSE = 96,
@@ -35,8 +36,12 @@ function conductor(piece, by, texts) {
     events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
   for (const [tick, top, low] of piece.meters)
     events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
-  for (const [tick, name, isGuess] of piece.chords)
-    events.push([tick * by, 2, meta(6, text.encode(isGuess ? `${name}?` : name))]);
+  // Guessed chords are cue points; C alone could be the name of a section.
+  for (const [tick, name, isGuess, symbol] of piece.chords) {
+    const sign = chordSign(name, piece.centre ?? 1, symbol) || "none";
+    const said = sign.length > 1 ? sign : `${sign}maj`;
+    events.push([tick * by, 2, meta(isGuess ? 7 : 6, text.encode(said))]);
+  }
   return track(events);
 }
 

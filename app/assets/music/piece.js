@@ -182,6 +182,13 @@ export function countIn(piece, region) {
   return count;
 }
 
+// An empty piece with as many bars of another metre.
+export const withMetre = (piece, beats, unit) => ({
+  ...piece,
+  meters: [[0, beats, unit]],
+  lines: piece.lines.map((_, bar) => (bar * beats * 4 * piece.ticksPerBeat) / unit),
+});
+
 // Four empty bars of 4/4 for piano.
 export const emptyPiece = () => ({
   notes: new Int32Array(),

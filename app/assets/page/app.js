@@ -1,6 +1,7 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
+import { withChords, withLocks } from "../music/chords.js";
 import { changesBetween, joined } from "../music/edits.js";
 import { partOf } from "../music/naming.js";
 import {
@@ -10,6 +11,7 @@ import {
   emptyPiece,
   pieceOf,
   regionWithout,
+  withMetre,
   without,
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
@@ -143,7 +145,7 @@ export class App {
   // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
   leave() {
     this.player.pause();
-    this.desk.set({ ends: false, chords: "", tempo: 1, transpose: 0 });
+    this.desk.set({ ends: false, chords: "", form: "", tempo: 1, transpose: 0 });
   }
 
   blank(kind, title) {
@@ -276,6 +278,52 @@ export class App {
       changes,
       region: regionWithout(region, from, to),
     });
+  }
+
+  // Write typed chords over some bars, as the models take them.
+  typeChords(range, text) {
+    return this.attempt("", async () => {
+      const { bars, said } = await this.requests.chords(text);
+      return () => (this.#chords(withChords(this.desk.current.piece, range, bars)), this.say(said));
+    });
+  }
+
+  lockChords(range, isLocked) {
+    this.#chords(withLocks(this.desk.current.piece, range, isLocked));
+  }
+
+  // Set the tempo, in quarter notes a minute, from a tick on; at the start, all tempos of the piece change with it.
+  setTempo(bpm, start) {
+    const { piece } = this.desk.current,
+      [[, first], ...others] = piece.tempos,
+      scales = !start && others.length > 0;
+    const tempos = scales
+      ? piece.tempos.map(([tick, tempo]) => [tick, (tempo * bpm) / first])
+      : [...piece.tempos.filter(([tick]) => tick < start), [start, bpm]];
+    const change = scales ? { times: bpm / first } : { bpm, start };
+    const changes = [{ change: "tempo", ...change }];
+    this.edit({ ...piece, tempos }, "changing the tempo", { changes });
+  }
+
+  setKey(fifths, minor) {
+    const piece = { ...this.desk.current.piece, key: [fifths, Number(minor), 0] },
+      changes = [{ change: "key", fifths, minor: Boolean(minor) }];
+    this.edit({ ...piece, centre: fifths + (minor ? 3 : 2) }, "changing the key", { changes });
+  }
+
+  // Set the metre from a tick on; the piece is read again, since its bars are others.
+  setMetre(beats, unit, start) {
+    const { current: entry } = this.desk,
+      { piece, id: parent, origin, title, file, fileName, keeps, lost } = entry,
+      label = "changing the time signature",
+      more = [{ change: "metre", beats, unit, start }];
+    if (!piece.notes.length) return this.edit(withMetre(piece, beats, unit), label);
+    const kept = { kind: "edit", act: label, parent, origin, title, file, fileName, keeps, lost };
+    return this.attempt("", () => this.#open({ entry, more }, kept, label));
+  }
+
+  #chords({ piece, changes }) {
+    this.edit(piece, "changing chords", { changes });
   }
 
   loop(id, range) {

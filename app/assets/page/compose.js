@@ -1,6 +1,7 @@
 // Requests for music: streams the notes of the takes to the desk as they are written.
 import { bytesFrom } from "../desk/file.js";
 import { interrupted, newId } from "../desk/state.js";
+import { chordsAfter } from "../music/chords.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
@@ -39,7 +40,7 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
-      { bars, variations, ends, chords, seed } = settings;
+      { bars, variations, ends, chords, form, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[name]]);
     return {
       model,
@@ -48,13 +49,21 @@ export class Composer {
       variations,
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
-      chords: lacks.chords || what.kind !== "continue" ? "" : chords,
+      chords: lacks.chords || what.kind !== "continue" ? "" : chords || this.#chordsAfter(bars),
+      form: lacks.plan || what.kind !== "continue" ? "" : form,
+      keepsChords: true,
       promptBars: current ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
       plan: planAsked(this.app, what),
       ...what,
     };
+  }
+
+  // The given chords of the bars to be written again.
+  #chordsAfter(bars) {
+    const { current, open } = this.app.desk;
+    return current ? chordsAfter(current.piece, open.chosen, bars) : "";
   }
 
   // Have the prompt read before Continue is pressed, so that the first note comes at once.
@@ -140,6 +149,7 @@ export class Composer {
         state: "running",
         seed: ask.sampling.seed,
         goals: ask.plan ? this.app.desk.goals : null,
+        form: ask.form || ask.idea?.form || "",
         keeps: Boolean(keeps),
         lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
         now: piece.lines[Math.min(region.first, barCount(piece))],

@@ -61,11 +61,11 @@ export class Requests {
     }
   }
 
-  async open({ bytes = null, name = "", example = null, entry = null, model }) {
+  async open({ bytes = null, name = "", example = null, entry = null, more = [], model }) {
     const file = bytes ? { bytes, name } : null,
       wanted = { example, model };
     return (
-      await (entry ? this.#send("open", wanted, entry) : this.#ask("open", wanted, file))
+      await (entry ? this.#send("open", wanted, entry, { more }) : this.#ask("open", wanted, file))
     ).json();
   }
 
@@ -86,6 +86,11 @@ export class Requests {
       if (error instanceof Refusal || error.name === "AbortError") throw error;
     }
     throw new Refusal(this.answerer.lost);
+  }
+
+  // A typed progression as the models take it.
+  async chords(text) {
+    return (await this.#ask("chords", { text })).json();
   }
 
   stop(job) {

@@ -22,6 +22,11 @@ const settingOf = ({ desk }, entry) => ({
   transpose: desk.settings.transpose,
 });
 
+// An entry without a file that is not MIDI.
+const plain = (entry) => ({ ...entry, file: null, fileName: null });
+const whole = (entry) => (isMidi(asKept(entry).file) ? asKept(entry) : plain(entry));
+const midiOf = (app, entry) => app.requests.saved(whole(entry));
+
 // What playback changes, as changes of the file; its words are kept in the file.
 function asHeard(app, entry) {
   const setting = settingOf(app, entry),
@@ -55,9 +60,7 @@ function savesOf(app, entry) {
     used = tracksWithNotes(piece).sort((a, b) => a - b),
     changes = changesOf(piece, settingOf(app, entry));
   const { requests } = app,
-    plain = (one) => ({ ...one, file: null, fileName: null }),
-    whole = (one) => (isMidi(asKept(one).file) ? asKept(one) : plain(one)),
-    midi = (one) => requests.saved(whole(one)),
+    midi = (one) => midiOf(app, one),
     heard = (one) => requests.saved(...asHeard(app, whole(one))),
     sound = (one) => requests.made(...soundOf(app, one)),
     part = (one) => requests.saved(whole(one), outside(one)),
@@ -89,8 +92,29 @@ function savesOf(app, entry) {
   ].filter(Boolean);
 }
 
+// Let the MIDI file be dragged from the button to the desktop or another program (DownloadURL, in Chrome and Edge).
+function dragOut(button, app, entryOf) {
+  let url = "";
+  const ready = async () => {
+    const entry = entryOf();
+    if (entry.state === "running") return;
+    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
+    if (!bytes) return;
+    URL.revokeObjectURL(url);
+    url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
+  };
+  button.draggable = true;
+  button.title = "Press to save, or drag to the desktop or a DAW as MIDI";
+  for (const type of ["pointerenter", "pointerdown"]) button.addEventListener(type, ready);
+  button.addEventListener("dragstart", ({ dataTransfer }) => {
+    const name = `${fileName(entryOf().title)}.mid`;
+    dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
+  });
+}
+
 export function saveMenu(app, entryOf) {
   const box = menu("Save");
+  dragOut(box.firstChild, app, entryOf);
   async function save(button, ending, kind, make) {
     const entry = entryOf();
     app.say("");

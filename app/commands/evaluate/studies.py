@@ -1,7 +1,7 @@
 """The experiments with trained models as commands, on held-out pieces or on the model alone.
 
-`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `accompaniment`,
-`plan`, `realism` and `originality`.
+`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `gaps`,
+`tracks`, `accompaniment`, `plan`, `realism` and `originality`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,14 @@ EVALUATIONS = {
             "runs/mine --data data/mine --split test --gap 8 --pieces 40 --json",
         ),
     ),
+    "gaps": Evaluation(
+        doing="Filling", options={"skip": 0, "gap": 4},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 40 --json"),
+    ),
+    "tracks": Evaluation(
+        doing="Continuing", options={**WRITING, "bars": 16},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/quartets --bars 32 --json"),
+    ),
     "accompaniment": Evaluation(
         doing="Accompanying", split="test",
         options={"pieces": None, "skip": 0, "hide": PARTS, "bars": 8, "hear-chords": False},
@@ -101,10 +109,11 @@ EVALUATIONS = {
         examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 10 --json"),
     ),
     "realism": Evaluation(
-        doing="Continuing", split="test", options={**WRITING, "pieces": 40, "bars": 24, **RECALL, "no-plan": False},
+        doing="Continuing", split="test",
+        options={**WRITING, "pieces": 40, "lessons": 240, "bars": 16, "takes": 1, **RECALL, "no-plan": False},
         examples=(
-            "ensemble --data data/pop909",
-            "runs/mine --data data/lieder --split validation --pieces 24 --json",
+            "ensemble --data data/pop909 -o runs/realism",
+            "ensemble --data data/lieder --split validation --pieces 24 --takes 8 -o runs/realism",
         ),
     ),
     "takes": Evaluation(  # of the report only, which plays them
@@ -128,6 +137,8 @@ OPTIONS = {
     "bars": "bars to write of each piece",
     "tokens": "tokens of prompt and continuation together",
     "samples": "continuations per prompt",
+    "lessons": "training pieces from which the critics learn",
+    "takes": "takes of each piece; of several, the one that the model's critic prefers is judged, too",
     "temperature": "temperature of sampling",
     "gap": f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
     "hide": f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
@@ -207,10 +218,12 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         continuation,
         extrapolation,
         form_and_infilling,
+        gaps,
         originality,
         positions,
         realism,
         takes,
+        tracks,
     )
     from evaluation.study.piece_jobs import Choice, piece_experiment
 
@@ -228,13 +241,24 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     }
     if "no_plan" in options:
         options["planned"] = not options.pop("no_plan")
-    if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
+    if name in ("infilling", "gaps") and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
             f"--gap is {arguments.gap}; at most {MOST_BARS_OF_A_GAP} bars can be filled at once"
         )
     if "recall" in options:
         replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
-    check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces", "samples", "tokens")
+    counts = (
+        "length",
+        "prompt-bars",
+        "bars",
+        "gap",
+        "pieces",
+        "samples",
+        "tokens",
+        "takes",
+        "lessons",
+    )
+    check_counts(arguments, *counts)
     if arguments.pieces is None:
         arguments.pieces = PIECES
     if "skip" in arguments and arguments.skip < 0:
@@ -244,13 +268,16 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         return extrapolation.extrapolation(models, choice, **options)
     if name == "ablation":
         return ablation.ablation(models, choice, **options)
+    if name == "realism":
+        return realism.realism(models, choice, **options)
     measures: dict[str, Any] = {
         "accompaniment": accompaniment.accompanied,
         "continuation": continuation.measure_continuation,
         "form": form_and_infilling.measure_form,
         "infilling": form_and_infilling.measure_infilling,
+        "gaps": gaps.measure_gaps,
+        "tracks": tracks.measure_tracks,
         "plan": form_and_infilling.measure_plan,
-        "realism": realism.measure_realism,
         "originality": originality.measure_originality,
         "takes": takes.write_takes,
     }
@@ -260,12 +287,12 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         options |= {"fewest_bars": arguments.prompt_bars + 1, "with_others": True}
     elif name == "infilling":
         options["fewest_bars"] = arguments.gap + 2
+    elif name == "gaps":
+        options["fewest_bars"] = 4 * arguments.gap
     else:
         # Plans replace the rest of a piece.
         compared = 0 if name in ("plan", "takes") else arguments.bars
         options["fewest_bars"] = arguments.prompt_bars + compared
-    if name == "realism":
-        options["table"] = realism.separability_table
     return piece_experiment(name, measures[name], models, choice, **options)
 
 

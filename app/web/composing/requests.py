@@ -77,6 +77,8 @@ PLAIN: Mapping[str, tuple[Check, Any]] = {
     "sampling": (mapping(number, lambda name: name), None),
     "ends": (truth, False),
     "chords": (text(2000), ""),
+    "form": (NAME, ""),  # of the new bars
+    "keepsChords": (truth, False),
     "plan": (nothing_or(mapping(CURVE, one_of("density", "register", "loudness"))), None),
 }
 NEEDED = ("bars", "variations", "sampling")
@@ -97,11 +99,13 @@ def request_from(plain: Any) -> MusicRequest:
     if values["kind"] == "accompany" and not values["parts"]:
         raise ValueError("parts must be a list of the parts to write")
     idea = {name: value for name, value in (values["idea"] or {}).items() if value}
-    form, line, drawn = idea.pop("form", ""), values["chords"], values["sampling"]
+    form = values.pop("form") or idea.pop("form", "")
+    line, drawn = values["chords"], values["sampling"]
     plan = ({"form": form} if form else {}) | (values["plan"] or {})
     values |= {
         "title": values["title"][:LONGEST_TITLE],
         "prompt_bars": values.pop("promptBars"),
+        "keeps_chords": values.pop("keepsChords"),
         "rest": max(0, min(MOST_REST, values["rest"])),
         "parts": tuple(values["parts"]),
         "idea": idea,

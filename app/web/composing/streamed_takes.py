@@ -12,14 +12,15 @@ import numpy as np
 
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
+from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.spelling import keys_of
 from tokenization.changes import Reading
 from tokenization.edit import Edit
 from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
 from tokenization.midi.writing import written_ticks_per_beat
-from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 
 
@@ -30,8 +31,23 @@ def piece_data(score: Score, bars: int) -> dict[str, Any]:
         **found,
         "notes": [number for row in found["notes"] for number in row],
         "ticksPerBeat": score.ticks_per_beat,
-        "centre": key_of(score).centre,
+        "centre": keys_of(score)[0][1].centre,
+        "key": _key(score),
     }
+
+
+def _key(score: Score) -> list[int] | None:
+    """Return the key as sharps, or flats if negative, whether it is minor, and whether no signature says so."""
+    notes = score.pitched
+    if not len(notes):
+        return None
+    stated = score.key_signature
+    found = estimated_key(notes.pitch, notes.duration_ticks, None, stated)
+    is_minor, major = found >= 12, (found + 3 * (found >= 12)) % 12  # of the signature
+    fifths = (7 * major + 5) % 12 - 5
+    if stated is not None and (stated[0] - fifths) % 12 == 0:
+        return [stated[0], int(is_minor), 0]
+    return [fifths, int(is_minor), 1]
 
 
 def columns(score: Score, bars: int) -> dict[str, list[Any]]:
@@ -52,10 +68,9 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
         # Onset, duration, pitch, velocity and track, in order of onset.
         "notes": _column_rows(score.notes),
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
-        # The page spells them by the key; guesses are marked by a 1.
+        # The page spells them by the key; then whether it is a guess, and the symbol if that says more.
         "chords": [
-            [marker.onset_ticks, marker.text, *([1] if marker.is_guess else [])]
-            for marker in score.markers
+            [one.onset_ticks, one.text, int(one.is_guess), one.symbol] for one in score.markers
         ],
         "meters": _column_rows(score.meters),
         "lines": bar_lines(score, bars).tolist(),
@@ -97,9 +112,9 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
         return {"midi": ""}
     plain = replace(take, edit=None).file(".mid")[0]
     files = {"midi": as_text(plain), "reading": reading_data(_plain_reading(take.score))}
-    kind = None if take.edit is None else take.edit.kind
-    if kind not in ("midi", "musicxml"):
+    if take.edit is None or take.edit.kind not in ("midi", "musicxml"):
         return files
+    kind = take.edit.kind
     suffix = ".mid" if kind == "midi" else ".musicxml"
     data, said = take.file(suffix)
     if said:

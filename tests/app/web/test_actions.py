@@ -116,7 +116,7 @@ def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
 
 
 def test_files_are_not_read_in_the_server_process(actions: PageActions, monkeypatch):
-    for name in ("read_file", "piece_of", "musicxml"):
+    for name in ("read_file", "piece_of", "notated"):
         monkeypatch.setattr(opened_files, name, None)  # in this process only
     assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["chosen"] == 16
     assert actions.reader.notated(JAZZ, "a.mid").startswith(b"<?xml")
@@ -397,6 +397,6 @@ def test_piece_data_has_all_notes_in_order():
     assert drawn["tempos"] == [[0, 120.0]]
     assert drawn["meters"] == [[0, 4, 4]]
     empty = piece_data(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
-    assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
+    assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N", 0, ""]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
     assert piece_data(song, 1)["centre"] in range(-1, 3)  # around it are F♯ and E♭

@@ -13,6 +13,7 @@ from musicgen.pieces import piece_of
 from tests.tokenization.midi.all_events import Event, all_events
 from tests.tokenization.midi.files import NOTE, midi
 from tests.tokenization.midi.test_keeping import Timed, band, saved
+from tokenization.analysis.chords import parse
 from tokenization.changes import Reading, changes_from, plain_of
 from tokenization.edit import NotKept
 from tokenization.formats import changed, read_file
@@ -536,3 +537,24 @@ def test_the_provenance_is_replaced():
     )
     assert out.count(b"musicgen {") == 1
     assert b'{"b": 2}' in out
+
+
+CHORDS = st.lists(st.sampled_from(("C", "F♯m", "B♭13/D", "Csus2", "none")), min_size=1, max_size=3)
+
+
+@tried(files(), st.integers(0, BARS - 2), CHORDS, st.booleans())
+def test_chords_are_all_that_changes(data, first, symbols, is_guess):
+    """They are read back as they were written; other markers and cue points stay."""
+    start, stop = first * BAR, first * BAR + BAR
+    ticks = [start + BEAT * n for n in range(len(symbols))]
+    asked = {"change": "chords", "start": start, "stop": stop, "ticks": ticks, "symbols": symbols}
+    out = made(data, {**asked, "guesses": [int(is_guess)] * len(symbols)})
+    gone, new = gone_and_new(data, out)
+    assert {event.kind for event in gone | new} <= {"marker", "cue_marker"}
+    assert all(start <= event.tick < stop for event in gone)
+    assert all(start <= event.tick <= stop for event in new)
+    score = read_file(out, name="it")
+    scale = score.ticks_per_beat / BEAT
+    inside = [one for one in score.markers if start * scale <= one.onset_ticks < stop * scale]
+    chords = [(one.text.replace("maj", ""), one.is_guess) for one in inside if parse(one.text)]
+    assert chords == [(symbol, is_guess) for symbol in symbols]

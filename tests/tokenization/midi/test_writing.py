@@ -165,8 +165,9 @@ def on_tracks(count: int) -> Notes:
     return Notes(*[[0] * count, [9] * count, [60] * count, [80] * count, range(count)])
 
 
-def test_each_track_has_its_own_channel_and_drums_have_the_tenth():
-    tracks = tuple(Track("", 1, is_drum=index == 3) for index in range(16))
+@pytest.mark.parametrize("drums", [3, 15])
+def test_each_track_has_its_own_channel_and_drums_have_the_tenth(drums: int):
+    tracks = tuple(Track("", 1, is_drum=index == drums) for index in range(16))
     data = write_midi(score_of(on_tracks(16), tracks=tracks))
     programs = [value for value in re.sub(rb"MTrk....", b"", data, flags=re.S) if value >> 4 == 0xC]
     assert {*programs} == {*range(0xC0, 0xD0)}

@@ -1,4 +1,5 @@
 // Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
+import { chordLine, chordsAfter, hasGuess, withChords, withLocks } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { changesBetween, drawn, joined, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
@@ -186,6 +187,19 @@ export const tests = {
     equal([8, 10].map((pitch) => noteName(pitch, 6)), ["G♯", "A♯"]);
     equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E", "F#_o"].map((text) => chordSign(text, 0)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E", "F♯°"]);
   },
+  "chords of bars are text, change with their file, and are locked"() {
+    const song = { ...four(), centre: 0, chords: [[0, "C_M", 1], [48, "F_M", 1], [72, "G_7", 1], [144, "A_m", 1]] };
+    equal([chordLine(song, { first: 0, stop: 4 }), chordLine(song, { first: 2, stop: 3 }), hasGuess(song, { first: 2, stop: 3 })], ["C | F G7 |  | Am", "G7", false]);
+    const { piece: typed, changes } = withChords(song, { first: 1, stop: 3 }, [[["F_M", ""], ["G_7", ""]], [["D_7", "D7♭9/A"], ["N_N", ""]]]);
+    equal(typed.chords, [[0, "C_M", 1], [48, "F_M", 1], [72, "G_7", 1], [96, "D_7", 0, "D7♭9/A"], [120, "N_N", 0, ""], [144, "A_m", 1]]);
+    equal(changes, [{ change: "chords", ticks: [0, 48, 72, 96, 120, 144], symbols: ["C", "F", "G7", "D7♭9/A", "none", "Am"], guesses: [1, 1, 1, 0, 0, 1] }]);
+    equal([chordsAfter(typed, 2, 8), chordsAfter(typed, 3, 8), chordsAfter(typed, 4, 8), chordsAfter(song, 1, 8)], ["D7♭9/A none | Am", "", "", ""]);
+    const locked = withLocks(song, { first: 0, stop: 4 }, true);
+    equal([hasGuess(locked.piece, { first: 0, stop: 4 }), hasGuess(withLocks(locked.piece, { first: 1, stop: 2 }, false).piece, { first: 1, stop: 2 })], [false, true]);
+    const own = withChords(locked.piece, { first: 1, stop: 2 }, [[["E_m", ""]]]); // a file with its own chords changes there alone
+    equal(own.changes, [{ change: "chords", start: 48, stop: 96, ticks: [48], symbols: ["Em"], guesses: [0] }]);
+    equal(own.piece.chords, [[0, "C_M", 0, undefined], [48, "E_m", 0, ""], [96, "G_7", 0, undefined], [144, "A_m", 0, undefined]]);
+  },
   "seconds and ticks convert across tempo changes"() {
     const clock = new Clock({ tempos: [[0, 120], [24, 60], [48, 240]], ticksPerBeat: 12 });
     equal([0, 24, 48, 60].map((tick) => clock.seconds(tick)), [0, 1, 3, 3.25]);
@@ -245,6 +259,6 @@ export const tests = {
   },
   "a MIDI file has its provenance and chords"() {
     const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);
-    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("C_M"));
+    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("\xff\x06\x04Cmaj"));
   },
 };
