@@ -76,6 +76,17 @@ def test_music_that_does_not_come_back_and_other_metres_are_no_sources():
     assert LANGUAGE.infilling(LANGUAGE.encode(other).ids, 8, 16).sources == {}
 
 
+def test_rests_are_no_sources_and_do_not_make_a_return_likely():
+    score = without(of_sections("ABCDEFGH"), 8, 28)
+    ids = LANGUAGE.encode(score).ids.astype(np.int64)
+    for bars in ((8, 12), (16, 20)):
+        assert LANGUAGE.infilling(ids, *bars).sources == {}
+    two = of_sections("ABABAB", tracks=2)
+    notes = two.notes[(two.notes.track == 0) | (two.notes.onset_ticks < 96 * 4)]
+    sheet = LANGUAGE.sheet(LANGUAGE.encode(two.replace(notes=notes)).ids)
+    assert likeliest(sheet, 16, 20, np.array([False, True]))[0] == 0
+
+
 @settings(max_examples=40)
 @given(st.text("ABC", min_size=3, max_size=9), st.integers(0, 30), st.integers(1, 8), st.booleans())
 def test_sources_name_bars_of_the_passage(form: str, start: int, size: int, one_part: bool):
