@@ -14,6 +14,7 @@ import numpy as np
 
 from tokenization.analysis.chords import like_given
 from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.playing import Playing, playing_of
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, kind_of, read_file
 from tokenization.language import Encoded, Language
@@ -31,6 +32,7 @@ class Prompt:
     bars: int
     setting: Any  # what the language keeps besides the tokens
     score: Score  # these bars as encoded
+    playing: Playing | None = None  # how these bars are played; None without any
     tracks: Any = None
     original: bytes | None = None  # the file that the piece was read from
     idea: Mapping[str, Any] = field(default_factory=dict)  # requested of a piece from nothing
@@ -49,6 +51,7 @@ class Piece(WithMidi):
     language: Language
     encoded: Encoded
     score: Score  # the piece as encoded, which can differ from the file
+    playing: Playing  # what encoding rounds
     remarks: tuple[str, ...] = ()
     tracks: Any = None  # the tracks of the file that were chosen; None if the language chose
     original: bytes | None = None  # the file that it was read from, into which new music is written
@@ -71,12 +74,14 @@ class Piece(WithMidi):
         decoded = decode_partial(self.language, ids, bars, self.encoded.setting)
         if self.language.bar is not None:  # begin the next bar: the last one is complete
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
+        heard = in_file(decoded, self.score)
         return Prompt(
             name=self.name,
             ids=self.language.described(ids, self.score.key_signature),
             bars=bars,
             setting=self.encoded.setting,
-            score=in_file(decoded, self.score),
+            score=heard,
+            playing=self.playing.before(int(bar_lines(heard, bars)[-1])),
             tracks=self.tracks,
             original=self.original,
         )
@@ -103,11 +108,13 @@ def piece_of(
     """Return a score as a piece in a language; `original` is the file that it was read from, if any."""
     arranged = language.arrange(score, tracks)
     encoded = language.encode_for_model(arranged, score)
+    heard = in_file(language.decode(encoded.ids, encoded.setting), arranged)
     return Piece(
         name=name,
         language=language,
         encoded=encoded,
-        score=in_file(language.decode(encoded.ids, encoded.setting), arranged),
+        score=heard,
+        playing=playing_of(arranged, heard, language.onset_steps),
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
         tracks=tracks,
         original=original,
@@ -120,12 +127,14 @@ def in_file(score: Score, arranged: Score) -> Score:
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
-    given = arranged.rescaled(score.ticks_per_beat).markers
+    given = arranged.rescaled(score.ticks_per_beat)
     return score.replace(
-        markers=like_given(score.markers, given),
+        markers=like_given(score.markers, given.markers),
         tracks=(*tracks, *score.tracks[len(tracks) :]),
         file_times=arranged.file_times,
         key_signature=arranged.key_signature,
+        key_changes=given.key_changes,
+        texts=given.texts,
     )
 
 

@@ -99,7 +99,8 @@ class Recollection:
     def __init__(self, recaller: Recaller, strength: float = 1.0) -> None:
         """Begin before the first token; `strength` scales the effect of recall."""
         self.recaller, self.strength = recaller, strength
-        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, its expected drum hits
+        # A bar, its expected drum hits, and whether they differ from those of the bar before.
+        self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
         kernel = recaller.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)

@@ -115,6 +115,7 @@ class Bar(NamedTuple):
     stop: int
     time: tuple[int, int]
     shows_time: bool  # whether its time signature must be written
+    is_pickup: bool = False  # the end of a bar of its metre
 
 
 def new_bars(score: Score, start: int, time: tuple[int, int], *, on_bar_line: bool) -> list[Bar]:

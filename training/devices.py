@@ -86,7 +86,7 @@ class Devices:
         return value
 
     def agree(self, stopping: bool, elapsed: float) -> tuple[bool, float]:
-        """Return whether any process is to stop, and the time of the first one's clock; every process has to call this."""
+        """Return whether any process is to stop, and the clock of the first; every process has to call this."""
         if self._control is None:
             return stopping, elapsed
         said = torch.tensor([stopping, elapsed if self.is_first else 0.0], dtype=torch.float64)

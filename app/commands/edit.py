@@ -87,7 +87,8 @@ def changes_of(arguments: argparse.Namespace, score: Score) -> list[Change]:
     """Return the changes of a score that the options ask for."""
     from tokenization import changes
 
-    span = dict(zip(("start", "stop"), ticks_of(arguments.bars, score), strict=True))
+    start, stop = ticks_of(arguments.bars, score)
+    span: dict[str, Any] = {"start": start, "stop": stop}
     parts = None if arguments.parts is None else tracks_of(arguments.parts, score)
     each = range(len(score.tracks)) if parts is None else parts
     found: list[Change] = []

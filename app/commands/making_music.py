@@ -159,7 +159,7 @@ def _range(text: str) -> tuple[int, int]:
 
 def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     """Declare the shared options; with `lengths`, also those of commands that write music of a given length."""
-    from musicgen.generation.request import Request
+    from musicgen.generation.request import DRAWN, Request
     from musicgen.generation.sampling import CONTROLS
     from musicgen.playable import DEFAULT
 
@@ -173,6 +173,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
+        parser.add_argument(
+            "--draw", type=int, default=DRAWN, metavar="N",
+            help="draw N for each take and keep the most convincing, if the model has a critic (default: %(default)s)",
+        )  # fmt: skip
     parser.add_argument(
         "--variations", type=int, default=Request.variations, metavar="K", help="takes to write"
     )
@@ -196,6 +200,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     parser.add_argument(
         "--score", action="store_true", help="also write MusicXML, for notation programs"
     )
+    parser.add_argument(
+        "--exact", action="store_true",
+        help="in MusicXML, write new notes as long as they are played, not as a player reads them",
+    )  # fmt: skip
     parser.add_argument("--audio", action="store_true", help="also write a WAV of each MIDI file")
     parser.add_argument(
         "--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with this soundfont"
@@ -240,8 +248,9 @@ def _request_of(arguments: argparse.Namespace) -> Request:
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
-    if (number := arguments.variations) > MOST_VARIATIONS:
-        raise ValueError(f"--variations is {number}; it must be at most {MOST_VARIATIONS}")
+    for name in ("variations", "draw"):
+        if (number := getattr(arguments, name, 1)) > MOST_VARIATIONS:
+            raise ValueError(f"--{name} is {number}; it must be at most {MOST_VARIATIONS}")
     given = _given_values(arguments, PLAN)
     file = given.pop("plan", None)
     plan = {} if file is None else json_of(file)
@@ -424,7 +433,9 @@ def _write_take(
     def write(path: Path, score: Score, *, new: bool = False) -> None:
         # The whole piece is an edit of the source file, if possible; otherwise a remark says why not.
         edit = take.edit if score is take.score else None
-        remark = write_score(path, score, take.provenance, new=new, edit=edit)
+        remark = write_score(
+            path, score, take.provenance, new=new, edit=edit, exact=arguments.exact
+        )
         output.remark([remark] if remark else [])
 
     scores = [getattr(take, part) for part in stems.values()]
@@ -441,7 +452,10 @@ def _write_take(
         if path != paths[0]:
             write(path, score)
         if arguments.score or (from_score and score is take.score):
-            write(path.with_suffix(".musicxml"), score)
+            try:
+                write(path.with_suffix(".musicxml"), score)
+            except ValueError as error:  # too large to be read again
+                output.remark([f"No MusicXML was written: {error}."])
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     write_text(paths[0].with_suffix(".json"), text)

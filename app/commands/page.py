@@ -46,8 +46,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "folder", type=Path, metavar="FOLDER", help="the folder to write; it may be one of before"
     )
     parser.add_argument(
-        "--model", default=DEFAULT, help="the model of the page: a name or a folder"
-    )
+        "--model", action="append", metavar="MODEL",
+        help=f"a model of the page, a name or a folder; repeatable, the first is selected (default: {DEFAULT})",
+    )  # fmt: skip
     font = parser.add_mutually_exclusive_group()
     font.add_argument(
         "--soundfont", type=Path, metavar="FILE",
@@ -81,11 +82,16 @@ def run(arguments: argparse.Namespace) -> None:
     pyodide = _pyodide(arguments.downloads)
     numpy = _numpy(arguments.downloads, json.loads(pyodide["pyodide-lock.json"]), arguments.numpy)
     made = write(
-        arguments.folder, model=arguments.model, pyodide=pyodide, numpy=numpy, soundfont=font
+        arguments.folder,
+        models=arguments.model or [DEFAULT],
+        pyodide=pyodide,
+        numpy=numpy,
+        soundfont=font,
     )
     output.remark(
         [
-            f"{arguments.folder} has the page with {made.name}: {made.files} files, {made.bytes / 1e6:.1f} MB.",
+            f"{arguments.folder} has the page with {made.models}: {made.files} files, {made.bytes / 1e6:.1f} MB, "
+            f"{made.packed / 1e6:.1f} MB where a server compresses them.",
             "Put it on any web server with HTTPS, or try it: "
             f"python -m http.server --bind localhost --directory {arguments.folder}",
         ]

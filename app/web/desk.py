@@ -20,6 +20,7 @@ ACTIONS = (
     "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
 )  # requests by name  # fmt: skip
 SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
+MIDI = "audio/midi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,5 +105,16 @@ class Desk:
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
-        written = self.actions.reader.notated(self.given(asked), asked.name, asked.client)
+        exact = asked.plain.get("exact") is True
+        written = self.actions.reader.notated(
+            self.given(asked), asked.name, asked.client, exact=exact
+        )
         return File(data=written, kind=SCORE)
+
+    def sound(self, asked: Asked) -> Answer:
+        """Return a music file as MIDI, which the server or the browser renders."""
+        return File(data=self.midi(asked), kind=MIDI)
+
+    def midi(self, asked: Asked) -> bytes:
+        """Return a music file as MIDI; MIDI files stay as they are."""
+        return self.actions.reader.as_midi(self.given(asked), asked.name, asked.client)

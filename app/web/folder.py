@@ -12,6 +12,7 @@ import io
 import json
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +20,6 @@ from pathlib import Path
 
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, POLICY, TITLE, html, page_facts
-from app.web.tab import NO_SOUND
 from musicgen import playable
 from musicgen.checkpoint import folder_of, read_card, weights_path
 from musicgen.kernel.packing import lacking
@@ -29,17 +29,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("tokenization", "musicgen", "app/web")  # that the browser runs, or could
 OWN = "sw.js"  # by which a folder is known to be a page
 OLD_ZIP = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
-GPL_FONT = "TimGM6mb.sf2: GPL-2.0, see {address}/vendor/LICENSE.GPL-2; `musicgen page --soundfont` takes another."
-LICENCES = """\
-What this folder holds, and under which licences:
-
-musicgen: MIT, see LICENSE
-its model: {model}
-scripts of others: see {address}/vendor/LICENCES.txt
-Pyodide (pyodide/): MPL-2.0, with CPython, PSF-2.0; the sources are at github.com/pyodide/pyodide
-numpy: BSD-3-Clause, see its licence in the wheel
-{font}
-"""
+GPL_FONT = "TimGM6mb.sf2"  # that of pretty_midi
+SILENT = "This page was made without a soundfont, so that it has no sound; save the piece as MIDI to hear it."
 
 
 @dataclass(frozen=True)
@@ -56,29 +47,33 @@ class Made:
 
     files: int
     bytes: int
-    name: str  # of the model
+    packed: int  # bytes to load where the server compresses
+    models: str
 
 
 def write(
-    folder: Path, *, model: str, pyodide: dict[str, bytes], numpy: tuple[str, bytes], soundfont: Path | None
-) -> Made:  # fmt: skip
-    """Write the page with a model; `pyodide` are the files of its distribution, and `numpy` is its wheel."""
-    if (
-        folder.exists()
-        and (not folder.is_dir() or any(folder.iterdir()))
-        and not (folder / OWN).is_file()
-    ):
+    folder: Path,
+    *,
+    models: list[str],
+    pyodide: dict[str, bytes],
+    numpy: tuple[str, bytes],
+    soundfont: Path | None,
+) -> Made:
+    """Write the page with some models; `pyodide` are the files of its distribution, and `numpy` is its wheel."""
+    if not _is_free(folder):
         raise ValueError(
             f"{folder} has other files; name an empty folder, or one that this command wrote"
         )
-    name, own, licence = _model_files(model)
+    found = [_Model.of(name) for name in models]
+    kernel = "musicgen/kernel/kernel.wasm"
     program = [
-        *own,
+        *(one for model in found for one in model.files),
         Content("python/musicgen.zip", _archive()),
         Content(f"python/{numpy[0]}", numpy[1]),
-        Content("musicgen/kernel/kernel.wasm", (ROOT / "musicgen/kernel/kernel.wasm").read_bytes()),
+        Content(kernel, (ROOT / kernel).read_bytes()),
     ]
-    fixed = [
+    everything = [
+        *program,
         *(
             Content(path.relative_to(ASSETS).as_posix(), path.read_bytes())
             for path in _files(ASSETS)
@@ -86,39 +81,55 @@ def write(
         *(Content(f"pyodide/{name}", data) for name, data in pyodide.items()),
         *([Content("soundfont.sf2", soundfont.read_bytes())] if soundfont else []),
     ]
-    everything = sorted([*program, *fixed], key=lambda one: one.address)
+    everything.sort(key=lambda one: one.address)
     digest = hashlib.sha256(b"".join(one.address.encode() + one.data for one in everything))
     address = f"musicgen/{digest.hexdigest()[:12]}"
-    page = _page(address, name, model, program)
-    font = (
-        GPL_FONT
-        if soundfont and soundfont.name == "TimGM6mb.sf2"
-        else "the soundfont: as its maker says"
-    )
+    page = _page(address, found, program, soundfont is not None)
     texts = {
         "index.html": page,
         "manifest.webmanifest": _manifest(address),
-        "LICENCES.txt": LICENCES.format(
-            model=licence, font=font if soundfont else "", address=address
-        ).replace("{address}", address),
-        "LICENSE": (ROOT / "LICENSE").read_text(encoding="utf-8")
-        if (ROOT / "LICENSE").is_file()
-        else "MIT\n",
-        OWN: _service(
-            address, [one.address for one in everything if _is_needed(one.address)], page
-        ),
+        "LICENCES.txt": _licences(address, found, soundfont),
+        OWN: _service(address, everything, page),
     }
     shutil.rmtree(folder / "musicgen", ignore_errors=True)
     for one in everything:
         path = folder / address / one.address
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(one.data)
-    for place, text in texts.items():  # the page last appears when all that it needs is there
+    for place, text in texts.items():  # the last step: all that they need is there
         write_whole(folder / place, text.encode())
-    total = sum(len(one.data) for one in everything) + sum(
-        len(text.encode()) for text in texts.values()
+    written = [*(one.data for one in everything), *(text.encode() for text in texts.values())]
+    return Made(
+        files=len(written),
+        bytes=sum(map(len, written)),
+        packed=sum(len(zlib.compress(one)) for one in written),
+        models=", ".join(one.name for one in found),
     )
-    return Made(files=len(everything) + len(texts), bytes=total, name=name)
+
+
+def _is_free(folder: Path) -> bool:
+    """Return whether a folder is missing or empty, or has a page."""
+    return (
+        not folder.exists()
+        or (folder / OWN).is_file()
+        or (folder.is_dir() and not any(folder.iterdir()))
+    )
+
+
+def _licences(address: str, models: list[_Model], soundfont: Path | None) -> str:
+    """Return the licences of all parts of the page, one a line."""
+    lines = {
+        "musicgen": "MIT",
+        **{f"the model {one.name}": one.licence for one in models},
+        "scripts of others": f"see {address}/vendor/LICENCES.txt",
+        "Pyodide, with CPython": "MPL-2.0 and PSF-2.0; the sources are at github.com/pyodide/pyodide",
+        "numpy": "BSD-3-Clause, see its licence in the wheel",
+    }
+    if soundfont is not None:
+        gpl = f"GPL-2.0, see {address}/vendor/LICENSE.GPL-2"
+        own = gpl if soundfont.name == GPL_FONT else "as its maker says"
+        lines[f"the soundfont {soundfont.name}"] = own
+    return "".join(f"{name}: {licence}\n" for name, licence in lines.items())
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -129,29 +140,33 @@ def _files(root: Path) -> Iterator[Path]:
     )
 
 
-def _is_needed(address: str) -> bool:
-    """Return whether the page needs a file to work offline."""
-    return not address.split("/")[-1].startswith(("LICEN", "."))
+@dataclass(frozen=True)
+class _Model:
+    given: str
+    name: str
+    files: list[Content]
+    licence: str
 
-
-def _model_files(model: str) -> tuple[str, list[Content], str]:
-    """Return the name of a model, its files, and its licence."""
-    if model.startswith(playable.UNTRAINED):
-        raise ValueError(f"{model} has no files; name a model of the package or a folder")
-    folder = folder_of(model)
-    config, card = read_card(folder)
-    if lack := lacking(config):
-        raise ValueError(
-            f"{card.name} cannot play in a browser, since the kernel does not know {lack}"
-        )
-    own = [
-        Content(f"musicgen/pretrained/{card.name}/{place}", path.read_bytes())
-        for place, path in (
-            ("config.json", folder / "config.json"),
-            ("model.safetensors", weights_path(folder, card)),
-        )
-    ]
-    return card.name, own, str(card.training.get("licence", "as its maker says"))
+    @classmethod
+    def of(cls, given: str) -> _Model:
+        """Find a model that the kernel plays, with its files."""
+        if given.startswith(playable.UNTRAINED):
+            raise ValueError(f"{given} has no files; name a model of the package or a folder")
+        folder = folder_of(given)
+        config, card = read_card(folder)
+        if lack := lacking(config):
+            raise ValueError(
+                f"{card.name} cannot play in a browser, since the kernel does not know {lack}"
+            )
+        paths = {
+            "config.json": folder / "config.json",
+            "model.safetensors": weights_path(folder, card),
+        }
+        own = [
+            Content(f"musicgen/pretrained/{card.name}/{place}", path.read_bytes())
+            for place, path in paths.items()
+        ]
+        return cls(given, card.name, own, str(card.training.get("licence", "as its maker says")))
 
 
 def _archive() -> bytes:
@@ -178,14 +193,16 @@ def _archive() -> bytes:
     return packed.getvalue()
 
 
-def _page(address: str, name: str, model: str, program: list[Content]) -> str:
+def _page(address: str, models: list[_Model], program: list[Content], has_sound: bool) -> str:
     """Return the HTML of the page, with the list of files that the worker loads."""
-    facts = page_facts(OfferedModels(model), address)
-    facts["models"] = [{**facts["models"][0], "name": name}]
-    facts["lacks"] = {"sound": NO_SOUND}
+    offered = OfferedModels(models[0].given)
+    offered.languages = {one.name: playable.language_of(one.given) for one in models}
+    facts = page_facts(offered, address)
+    if not has_sound:
+        facts["lacks"] = {"sound": SILENT}
     facts["program"] = {
         "worker": f"{address}/worker/worker.js",
-        "model": name,
+        "model": models[0].name,
         "files": [
             {
                 "path": one.address,
@@ -226,9 +243,10 @@ def _manifest(address: str) -> str:
     )  # fmt: skip
 
 
-def _service(address: str, addresses: list[str], page: str) -> str:
+def _service(address: str, contents: list[Content], page: str) -> str:
     """Return the service worker with its list of files, which changes with any of them."""
-    kept = ["./", "manifest.webmanifest", *(f"{address}/{one}" for one in addresses)]
+    kept = [one.address for one in contents if "LICEN" not in one.address]
     digest = hashlib.sha256(page.encode()).hexdigest()[:12]
-    told = f"const VERSION = {json.dumps(digest)},\n  FILES = {json.dumps(kept)};\n"
-    return told + (ASSETS / "worker/service.js").read_text(encoding="utf-8")
+    files = json.dumps(["./", "manifest.webmanifest", *(f"{address}/{one}" for one in kept)])
+    script = (ASSETS / "worker/service.js").read_text(encoding="utf-8")
+    return f"const VERSION = {json.dumps(digest)},\n  FILES = {files};\n{script}"

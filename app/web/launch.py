@@ -156,10 +156,7 @@ class Endpoints:
 
     async def sound(self, request: Request) -> Response:
         """Render a music file as WAV."""
-        asked = await read_form(request)
-        given = await run_in_threadpool(self.desk.given, asked)
-        as_midi = self.desk.actions.reader.as_midi
-        data = await run_in_threadpool(as_midi, given, asked.name, asked.client)
+        data = await run_in_threadpool(self.desk.midi, await read_form(request))
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
         await run_in_threadpool(render_to, path, data, self.soundfont)

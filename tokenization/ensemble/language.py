@@ -29,6 +29,7 @@ from tokenization.ensemble.goals import (
     rewriting,
     unscripted,
 )
+from tokenization.ensemble.habitual import habitual
 from tokenization.ensemble.naming import parts_named
 from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
 from tokenization.ensemble.promises import not_ringing
@@ -340,6 +341,9 @@ class Ensemble(Language):
         chooses_metre: bool = False,
     ) -> Grammar:
         keeps = {"free": free, "chooses_metre": chooses_metre}
+        ids = np.asarray(prompt)
         if not ends and chords is None and plan is None:
-            return unscripted(np.asarray(prompt), prompt_bars, **keeps)
-        return continuing(np.asarray(prompt), bars, ends, chords, plan, **keeps)
+            grammar = unscripted(ids, prompt_bars, **keeps)
+        else:
+            grammar = continuing(ids, bars, ends, chords, plan, **keeps)
+        return grammar if free else habitual(grammar, ids, plan, writes_chords=chords is None)

@@ -6,7 +6,8 @@ first new bar count as notes of that bar, as they do for the model.
 
 In a continuation, the first tick of the new music is the seam. Every event before it is kept, and notes that sound
 over it do so for their length, or until their key is struck again. At the seam pedals are released, and pitch bends and
-faded volumes are reset; tempo, programs and all other controllers stay in force. Time signatures follow the new bars.
+faded volumes are reset; tempo, programs and all other controllers stay in force. Time signatures follow the new bars,
+and the sustain pedal goes on as before (pedalling.py).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import numpy as np
 
 from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import marker_in, named, parse
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.symbols import chord_texts
 from tokenization.edit import Edit, NotKept, new_bars
-from tokenization.midi import reading
-from tokenization.notation.symbols import chord_texts
-from tokenization.score import Marker, Notes, Score, Track
+from tokenization.midi import pedalling, reading
+from tokenization.score import Marker, Notes, Score, Track, sustained
 
 # The order within a tick: note ends, kept events and changes, note starts.
 BEFORE, AMID, AFTER = range(3)
@@ -259,13 +261,20 @@ class KeptMidi:
             for source, key in enumerate(self.keys)
         }
         sources = dict(enumerate(self.read.tracks))
+        pedals = self._press_pedals(score) if self.edit.is_continuation else {}
         for track, source, notes in self.edit.assign(score, sources, pitches):
             if source is None:
                 target = self._new_target(track)
             else:
                 target = self.keys[source][:2]
                 self._set_program(self.keys[source], before)
-            self._write_to(*target, notes)
+            ends = np.maximum(self.edit.tick_of(notes.end_ticks), 0)
+            if source is not None and (spans := pedals.get(target[1])) is not None:
+                own = (self.read.notes.track == source) & (self.read.notes.onset_ticks < before)
+                given = [one.notes.duration_ticks[own] for one in (self.read, sustained(self.read))]
+                onsets = self.edit.tick_of(notes.onset_ticks)
+                ends = pedalling.released(onsets, ends, spans, given)
+            self._write_to(*target, notes, ends)
         for note in self._ringing:
             chunk, channel = note.key[:2]
             end = min([note.end, *self._struck[chunk, channel, note.pitch]])
@@ -284,6 +293,28 @@ class KeptMidi:
         in_force = [data[0] for tick, _, data, _ in sorted(said) if tick < before][-1:] or [0]
         if in_force != [key.program]:
             self.chunks[key.chunk].add(before, AMID, 0xC0 | key.channel, (key.program,))
+
+    def _press_pedals(self, score: Score) -> dict[int, pedalling.Spans]:
+        """Press and release the sustain pedals of the file in the new bars, and return when, by channel."""
+        lines = bar_lines(score, bar_count(score))
+        bars, lines = int(np.searchsorted(lines, self.edit.start)), self.edit.tick_of(lines)
+        chords = [marker.onset_ticks for marker in score.markers]
+        changes, beat = self.edit.tick_of(np.array(chords, np.int64)), self.read.ticks_per_beat
+        found: dict[int, pedalling.Spans] = {}
+        for source, key in enumerate(self.keys):
+            channel, pedals = key.channel, self.read.pedals
+            given = pedals[(pedals.track == source) & (pedals.onset_ticks < self._seam)]
+            presses = [n for _, n, _, data in self._controls[channel] if data[0] == reading.SUSTAIN]
+            if channel in found or not len(given) or not presses:
+                continue
+            ends = np.minimum(given.onset_ticks + given.duration_ticks, self._seam)
+            spans = pedalling.continued((given.onset_ticks, ends), lines, bars, changes, beat)
+            found[channel] = spans
+            add = self.chunks[presses[0]].add
+            for down, up in zip(*(ticks.tolist() for ticks in spans), strict=True):
+                add(down, AMID, 0xB0 | channel, (reading.SUSTAIN, 127))
+                add(up, BEFORE, 0xB0 | channel, (reading.SUSTAIN, 0))
+        return found
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
@@ -305,16 +336,13 @@ class KeptMidi:
             self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
         return number, channel
 
-    def _write_to(self, number: int, channel: int, notes: Notes) -> None:
+    def _write_to(self, number: int, channel: int, notes: Notes, ends: np.ndarray) -> None:
         """Add notes to a chunk; of one key, new notes end where kept ones start, and start where kept ones end.
 
         A new note is left out if that would delay it audibly, or move it past the new bars.
         """
         # The rest that completes a pickup is before the start of the file.
-        onsets, ends = (
-            np.maximum(self.edit.tick_of(ticks), 0)
-            for ticks in (notes.onset_ticks, notes.end_ticks)
-        )
+        onsets = np.maximum(self.edit.tick_of(notes.onset_ticks), 0)
         if len(ends) and ends.max() > reading.LAST_TICK:
             raise NotKept("the new music would end after the last tick of a MIDI file")
         chunk = self.chunks[number]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tokenization.analysis.symbols import chord_texts
 from tokenization.midi.reading import (
     CUE,
     DRUM_CHANNEL,
@@ -27,7 +28,6 @@ from tokenization.midi.reading import (
     text_events,
     track_chunk,
 )
-from tokenization.notation.symbols import chord_texts
 from tokenization.score import Score, Track, merged_spans
 
 COARSE_TICKS_PER_BEAT = 96  # some players mishandle lower resolutions

@@ -7,6 +7,7 @@ import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
 import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
+import { keepInstalled } from "./installed.js";
 import { make } from "../widgets/parts.js";
 import { Requests } from "./requests.js";
 import { Server } from "./server.js";
@@ -78,12 +79,13 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    answerer = facts.program ? new Tab(facts.program) : new Server(),
+    assets = new URL(facts.assets, document.baseURI).href,
+    answerer = facts.program ? new Tab(facts.program, assets) : new Server(),
     requests = new Requests(answerer),
     desk = await store.open();
   const drawn = facts.sampling.map(({ name, value }) => [name, value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
-  const player = new Player(new URL(facts.assets, document.baseURI).href, {
+  const player = new Player(assets, {
     soundOf: (entry) => requests.made(entry, "sound"),
     failed: (text) => app.fail(text),
   });
@@ -121,6 +123,7 @@ async function start() {
   await openFirst(app);
   app.composer.readAhead();
   requestAnimationFrame(() => player.synth.start()); // load the soundfont after the page is visible
+  answerer.ready?.then(() => keepInstalled(app, root)).catch(() => {}); // without it, the page works online
 }
 
 start();

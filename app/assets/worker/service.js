@@ -1,4 +1,5 @@
 // Keeps the files of the page, so that it works offline; VERSION and FILES are written before this.
+/* global VERSION, FILES */
 const PREFIX = `musicgen ${registration.scope} `,
   CACHE = PREFIX + VERSION;
 

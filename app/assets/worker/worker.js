@@ -64,7 +64,7 @@ async function answer({ id, what, wanted, bytes, name }) {
   answers.set(id, parts);
   const next = () => {
     const { value, done } = parts.next();
-    return { done, value: value?.toBytes?.() ?? value };
+    return { done, value: value?.toJs ? value.toJs() : value }; // bytes, or text
   };
   let part = next();
   postMessage({ id, head: JSON.parse(part.value) });
@@ -94,13 +94,15 @@ async function work() {
 }
 
 self.onmessage = async ({ data }) => {
+  const { id, files, left } = data;
+  if (left) return leave(id);
   try {
-    if (data.files) return await load(data);
-    if (data.left) return leave(data.id);
+    if (files) return await load(data);
     await answer(data);
     await work();
   } catch (error) {
     console.error(error);
-    postMessage({ failed: String(error.message ?? error) });
+    answers.delete(id);
+    postMessage({ id, failed: true });
   }
 };

@@ -21,11 +21,10 @@ from tokenization.analysis.beats import later
 from tokenization.analysis.metres import bar_lines
 from tokenization.changes import Reading, edits_from
 from tokenization.edit import NotKept
-from tokenization.formats import changed, kind_of, midi, musicxml, read_file
+from tokenization.formats import changed, kind_of, midi, notated, read_file
 from tokenization.language import Language
 from tokenization.language import language as language_of
 from tokenization.limits import UPLOAD, MusicFileError
-from tokenization.notation.musicxml.reading import xml_of
 from tokenization.records import from_json
 from tokenization.score import Score
 from tokenization.wording import Remark
@@ -62,9 +61,9 @@ class FileReader:
         """Return a file as MIDI; MIDI files stay as they are."""
         return data if kind_of(data) == "midi" else midi(self.read(data, name, client))
 
-    def notated(self, data: bytes, name: str, client: str = "") -> bytes:
-        """Return a file as MusicXML; MusicXML stays as it is."""
-        return self.apart(client, quoted(name), _notated, data, name)
+    def notated(self, data: bytes, name: str, client: str = "", *, exact: bool = False) -> bytes:
+        """Return a file as MusicXML, with rhythms as a player reads them unless `exact`; MusicXML stays as it is."""
+        return self.apart(client, quoted(name), _notated, data, name, exact)
 
     def changed(
         self, data: bytes, name: str, edits: Any, provenance: Any, client: str = ""
@@ -146,10 +145,9 @@ def _files(take: Take, spoken: str) -> dict[str, Any]:
 _language = cache(language_of)  # building one computes its tables
 
 
-def _notated(data: bytes, name: str) -> bytes:
-    score = _read(data, name)
-    is_score = kind_of(data, Path(name).suffix) == "musicxml"
-    return xml_of(data, UPLOAD) if is_score else musicxml(score, title_of(name))
+def _notated(data: bytes, name: str, exact: bool) -> bytes:
+    score, suffix = _read(data, name), Path(name).suffix
+    return notated(data, score, title_of(name), suffix=suffix, exact=exact)
 
 
 def quoted(name: str) -> str:

@@ -14,13 +14,13 @@ from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.spelling import keys_of
 from tokenization.changes import Reading
 from tokenization.edit import Edit
 from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
 from tokenization.midi.writing import written_ticks_per_beat
-from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 
 
@@ -31,7 +31,7 @@ def piece_data(score: Score, bars: int) -> dict[str, Any]:
         **found,
         "notes": [number for row in found["notes"] for number in row],
         "ticksPerBeat": score.ticks_per_beat,
-        "centre": key_of(score).centre,
+        "centre": keys_of(score)[0][1].centre,
         "key": _key(score),
     }
 
@@ -112,9 +112,9 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
         return {"midi": ""}
     plain = replace(take, edit=None).file(".mid")[0]
     files = {"midi": as_text(plain), "reading": reading_data(_plain_reading(take.score))}
-    kind = None if take.edit is None else take.edit.kind
-    if kind not in ("midi", "musicxml"):
+    if take.edit is None or take.edit.kind not in ("midi", "musicxml"):
         return files
+    kind = take.edit.kind
     suffix = ".mid" if kind == "midi" else ".musicxml"
     data, said = take.file(suffix)
     if said:

@@ -116,7 +116,7 @@ def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
 
 
 def test_files_are_not_read_in_the_server_process(actions: PageActions, monkeypatch):
-    for name in ("read_file", "piece_of", "musicxml"):
+    for name in ("read_file", "piece_of", "notated"):
         monkeypatch.setattr(opened_files, name, None)  # in this process only
     assert actions.open(JAZZ + b"\0", "a.mid", PIANO)["chosen"] == 16
     assert actions.reader.notated(JAZZ, "a.mid").startswith(b"<?xml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tokenization.analysis.chords import CHORDS, NO_CHORD, ROOTS, SIGNS, are_sections, parse, signed
-from tokenization.notation.musicxml.writing import key_of, spelled
+from tokenization.analysis.spelling import key_of, spelled
 from tokenization.score import Marker, Score
 
 
