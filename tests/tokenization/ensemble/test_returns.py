@@ -72,7 +72,7 @@ def test_music_that_does_not_come_back_and_other_metres_are_no_sources():
     score = without(of_sections("ABABAB"), 8, 12)
     again = LANGUAGE.encode(score).ids
     assert LANGUAGE.infilling(again, 8, 12).sources
-    other = score.replace(meters=Meters([0, 8 * 96, 12 * 96], [4, 2, 4], [4, 4, 4]))
+    other = score.replace(meters=Meters(*np.array([[0, 8 * 96, 12 * 96], [4, 2, 4], [4, 4, 4]])))
     assert LANGUAGE.infilling(LANGUAGE.encode(other).ids, 8, 16).sources == {}
 
 
