@@ -446,12 +446,8 @@ def _wanted(
                 continue
             instrument = PART_NAMES.index(candidates[0])
         new = np.append(new, instrument)
-        added.append(
-            (
-                instrument,
-                one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1])),
-            )
-        )
+        track = one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1]))
+        added.append((instrument, track))
     return sorted({*existing}), added
 
 
