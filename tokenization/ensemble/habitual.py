@@ -86,6 +86,7 @@ class Habitual(Grammar):
         self._kind = np.zeros(1, np.int64)
         self._now = np.zeros((1, count, LONGEST_BAR), bool)  # onsets of the bar
         self._past = habits.last[None].copy()  # of the bars before, the latest first
+        self._period = habits.period[None].copy()  # bars after which the onsets of a part recur
         self._count = np.zeros((1, count), np.int64)  # notes in the bar
         self._recent = habits.rate[None].copy()
         self._pitch = np.full((1, count), -1)
@@ -148,11 +149,19 @@ class Habitual(Grammar):
             self._recent[row] = FADING * self._recent[row] + (1 - FADING) * self._count[row]
             self._past[row, 1:] = self._past[row, :-1]
             self._past[row, 0] = self._now[row]
+            self._find_periods(row)
             if self._habits.form:
                 self._chords[row, 1:] = self._chords[row, :-1]
                 self._chords[row, 0] = self._chord[row]
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
         self._part[row] = self._pending[row] = self._at[row] = -1
+
+    def _find_periods(self, row: int) -> None:
+        """Find the rhythms of new bars, where the given ones have none or have lasted long enough."""
+        habits, bars = self._habits, int(self.bars[row]) - 1
+        old = bars - self._given >= LASTING
+        for part in np.flatnonzero(habits.judged & (old | (habits.period == 0))).tolist():
+            self._period[row, part] = recurring(self._past[row, :, part], bars)
 
     def _add(self, row: int, token: int) -> None:
         part, at = int(self._part[row]), int(self._at[row])
@@ -235,11 +244,12 @@ class Habitual(Grammar):
         leader = int(self._habits.leader[part])
         if leader >= 0:
             return self._now[row, leader]
-        past, new = self._past[row, :, part], int(self.bars[row]) - 1 - self._given
-        if (period := int(self._habits.period[part])) and new < LASTING:
+        new, period = int(self.bars[row]) - 1 - self._given, int(self._period[row, part])
+        if not period:
+            return None
+        if new < LASTING and self._habits.period[part]:
             return self._habits.last[period - 1 - new % period, part]
-        period = recurring(past, int(self.bars[row]) - 1)
-        return past[period - 1] if period else None
+        return self._past[row, period - 1, part]
 
     def _when(self, row: int, part: int, nats: np.ndarray) -> None:
         """Keep the rhythm of a part, and how much it plays."""
