@@ -188,6 +188,8 @@ KINDS = {
     "continuation": "Style of continuations",
     "form": "Form and endings of continuations",
     "infilling": "Infilling",
+    "gaps": "Gaps in music that comes back",
+    "tracks": "Parts after the seam",
     "accompaniment": "Accompaniment",
     "originality": "Overlap with the training pieces",
     "plan": "Adherence to plans",
@@ -227,6 +229,12 @@ ABOUT = {
     "infilling": """Bars in the middle of real pieces are removed and generated again. The table has the loss of the
         true bars in nats per token, with and without the bars after the gap; the F1 score of the notes against the
         true ones; and the similarity of the style in the gap and around it.""",
+    "gaps": """Bars of a melody that are similar to other bars of it are removed and written again, where the melody is
+        alone and where the other parts are given; and a section whose music is elsewhere in the piece is rewritten. For
+        reference, the table has the true bars, the bars before, and the passage elsewhere that is most similar to the
+        true bars.""",
+    "tracks": """The first bars of real pieces are continued as a file that has all their tracks, and as one without
+        those that are silent in these bars. The table compares which parts play then with the pieces themselves.""",
     "accompaniment": """In each piece, the busiest bass, drums and other part are hidden, one at a time, and written
         again. The style of the new part is compared with that of the hidden part; for reference, so are the next bars
         of the piece, another piece of the same style, and another style. The table has the mean ± deviation over
@@ -257,6 +265,13 @@ SIDES = {
     },
     "form": {"written": "generated", "real": "real piece", "middle": "middle of real piece"},
     "infilling": {"written": "generated", "real": "true bars", "alone": "context before only"},
+    "gaps": {
+        "written": "generated",
+        "real": "true bars",
+        "before": "bars before",
+        "best": "best passage",
+    },
+    "tracks": {"written": "generated", "real": "real piece", "without": "without silent tracks"},
     "accompaniment": {
         "written": "generated",
         "real": "hidden part",
@@ -283,6 +298,12 @@ CAPTIONS = {
         [95 % interval: Student's t, or Wilson's for fractions of pieces] over n pieces.""",
     "infilling": f"""loss: of the true bars, in nats per token; f1: agreement with the true notes; likeness: similarity
         of style to the rest of the piece, 0 to 1. {OVER_PIECES}""",
+    "gaps": f"""F1: of notes with the onset and pitch of true ones, and of onsets alone; notes at once, notes overlap:
+        fraction of gaps with such notes; similarity: F1 of the notes of all parts with the most similar passage
+        elsewhere, and with the bars that were rewritten. {OVER_PIECES}""",
+    "tracks": f"""busiest: fraction of pieces in which the part with the most notes before the seam has them after it;
+        playing parts go on, silent parts enter: fraction of these parts that play after the seam; notes by part: the
+        agreement of the parts' shares in the notes with those in the real piece, 0 to 1. {OVER_PIECES}""",
     "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in
         harmony: fraction of notes that belong to the current chord; divergence: Jensen–Shannon divergence from the
         hidden part, in nats; consonant, unsupported: fraction of the other parts' sounding time with a consonant note

@@ -18,14 +18,15 @@ from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
-from tokenization.analysis.chords import first_known_tick, with_guesses_before
-from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.chords import like_given, parse, symbol_of, with_locked
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.playing import Playing
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Excluding, Grammar
 from tokenization.language import Goal, Language, Wanted
 from tokenization.records import whole_number
-from tokenization.score import Score, excerpt
+from tokenization.score import Marker, Score, excerpt
 
 if TYPE_CHECKING:
     from musicgen.performer import Performer
@@ -168,6 +169,17 @@ class MusicGeneration(Generation):
         """Return a variation as a take."""
         raise NotImplementedError
 
+    def _finished(
+        self, score: Score, where: NewMusic, playing: Playing | None, number: int
+    ) -> Score:
+        """Return a piece with its new notes finished and played like the given ones, unless they keep no promises."""
+        if self.request.free:
+            return score
+        is_new = where.is_new(score.notes)
+        if playing is not None:
+            score = playing.apply(score, is_new, self.request.seed + number)
+        return self.model.language.finished(score, is_new)
+
     def _made(
         self, number: int, ids: np.ndarray, score: Score, new: Score, edit: Edit | None, about: Any
     ) -> Take:
@@ -238,12 +250,10 @@ class Continuation(MusicGeneration):
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
-        score = with_guesses_before(
-            score, min(prompt.ticks, first_known_tick(prompt.score.markers))
-        )
-        if prompt.playing is not None and not request.free:
-            is_new = score.notes.onset_ticks >= prompt.ticks
-            score = prompt.playing.apply(score, is_new, request.seed + number)
+        score = self._finished(score, NewMusic(start=prompt.ticks), prompt.playing, number)
+        given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
+        new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
+        score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
         over_chords = bool(request.chords)
         where = {"start": prompt.ticks, "over_chords": over_chords}
         edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
@@ -256,6 +266,19 @@ class Continuation(MusicGeneration):
             **({"chords": request.chords} if over_chords else {}),
         }
         return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
+
+    def _as_asked(self, markers: Sequence[Marker], lines: np.ndarray) -> list[Marker]:
+        """Return the chords of the new bars with the symbols of the requested ones."""
+        chords = self.request.chords
+        if not chords:
+            return [*markers]
+        found: list[Marker] = []
+        for marker in markers:
+            bar = int(np.searchsorted(lines, marker.onset_ticks, side="right")) - 1
+            names = chords[(bar - self.prompt.bars) % len(chords)]
+            symbols = [symbol_of(name) for name in names if parse(name) == marker.text]
+            found.append(replace(marker, symbol=next(iter(symbols), "")))
+        return found
 
 
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
@@ -302,7 +325,9 @@ class Completion(MusicGeneration):
         """
         given = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
+            "sources": goal.sources,
             "unlike": tuple(goal.replaced.tolist()),
+            "sources": goal.sources,
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
@@ -312,20 +337,18 @@ class Completion(MusicGeneration):
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self._setting)
+        score = self._finished(score, self._where, self.piece.playing, number)
         # Chords are those of the piece, unless they are a part to write.
-        score = with_guesses_before(score, first_known_tick(self.piece.score.markers))
-        if not self.request.free:
-            notes, where = score.notes, self._where
-            is_new = where.holds(notes.onset_ticks) & (
-                where.tracks is None or np.isin(notes.track, where.tracks)
-            )
-            score = self.piece.playing.apply(score, is_new, self.request.seed + number)
+        markers = like_given(score.markers, self.piece.score.markers)
         if self.goal.writes_chords:
-            markers = [
-                replace(one, is_guess=one.is_guess and not self._where.holds(one.onset_ticks))
-                for one in score.markers
-            ]
-            score = score.replace(markers=tuple(markers))
+            holds = self._where.holds
+            markers = tuple(
+                Marker(one.onset_ticks, one.text) if holds(one.onset_ticks) else one
+                for one in markers
+            )
+            if self.request.keeps_chords:
+                markers = with_locked(markers, self.piece.score.markers)
+        score = score.replace(markers=markers)
         about = {
             "piece": self.piece.name,
             **input_facts(self.piece.encoded.ids, self.piece.tracks),
@@ -339,8 +362,8 @@ class TokenCompletion(Generation):
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:
         """Take a goal for the piece in the model's language."""
-        elsewhere = tuple(goal.elsewhere.tolist())
-        super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
+        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
+        super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.goal = goal
 
     def whole(self) -> np.ndarray:
@@ -367,6 +390,8 @@ def infilling(
             f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
         ) from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
+    if parts is None and _has_chords(piece, first, last):
+        parts = range(len(piece.score.tracks))  # all but the chords, which stay
     write = None if parts is None else _parts(model, piece, parts)
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(
@@ -376,6 +401,15 @@ def infilling(
     where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
     written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
     return Completion(model, piece, goal, request, written, where)
+
+
+def _has_chords(piece: Piece, first: int, last: int) -> bool:
+    """Return whether chords of some bars are given, not guessed."""
+    if not 1 <= first <= last <= piece.bars:
+        return False
+    start, stop = bar_lines(piece.score, last)[[first - 1, last]]
+    markers = piece.score.markers
+    return any(start <= one.onset_ticks < stop and not one.is_guess for one in markers)
 
 
 def _parts(model: Player, piece: Piece, names: Collection[int | str]) -> list[Wanted]:
@@ -406,6 +440,9 @@ def accompaniment(
     """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     wanted = _parts(model, piece, write)
+    is_locked = not any(one.is_guess for one in piece.score.markers)
+    if request.keeps_chords and [*write] == ["chords"] and is_locked:
+        raise ValueError("all chords are locked; unlock those that are to be written")
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chords import first_known_tick, with_guesses_before
+from tokenization.analysis.chords import like_given
 from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.playing import Playing, playing_of
 from tokenization.edit import Edit
@@ -122,16 +122,19 @@ def piece_of(
 
 
 def in_file(score: Score, arranged: Score) -> Score:
-    """Give a decoded score the file's times and tracks, and mark its guessed chords."""
+    """Give a decoded score the file's times and tracks, and its chords their symbols; mark those that are guesses."""
     tracks = [
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
-    known = first_known_tick(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
-    return with_guesses_before(score, known).replace(
+    given = arranged.rescaled(score.ticks_per_beat)
+    return score.replace(
+        markers=like_given(score.markers, given.markers),
         tracks=(*tracks, *score.tracks[len(tracks) :]),
         file_times=arranged.file_times,
         key_signature=arranged.key_signature,
+        key_changes=given.key_changes,
+        texts=given.texts,
     )
 
 

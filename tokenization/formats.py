@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tokenization.analysis.beats import from_a_bar_line
+from tokenization.changes import Change, Reading
 from tokenization.edit import Edit, NotKept
 from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
 from tokenization.midi.reading import ZIP
@@ -31,6 +35,7 @@ ENDINGS = (*MIDI_ENDINGS, *NOTATION_ENDINGS)
 _XML = re.compile(rb"(?:\xef\xbb\xbf|\s)*<(?:\?xml|!DOCTYPE\s+score|!--|score-)")
 _XML_16 = (b"\xff\xfe<\x00", b"\xfe\xff\x00<", b"<\x00?\x00", b"\x00<\x00?")
 _ABC = re.compile(rb"^K:", re.MULTILINE)
+_TAKE = re.compile(r"\.(?:prompt_cont|cont|infill|accompany)_\d+$")  # what names of takes end in
 _ABC_BYTES = 1 << 16  # searched for the key of a tune
 
 
@@ -90,12 +95,28 @@ def midi(score: Score, title: str = "", provenance: Provenance | None = None) ->
     return write_midi(score, texts=_texts(provenance))
 
 
-def musicxml(score: Score, title: str = "", provenance: Provenance | None = None) -> bytes:
-    """Encode a score as MusicXML, with the provenance in `encoding-description`."""
+def musicxml(
+    score: Score, title: str = "", provenance: Provenance | None = None, *, exact: bool = False
+) -> bytes:
+    """Encode a score as MusicXML, with the provenance in `encoding-description`.
+
+    Rhythms are simplified for reading, unless `exact`.
+    """
     from tokenization.notation.musicxml.writing import write_musicxml
 
     made = json.dumps(provenance, ensure_ascii=False, default=_plain_number) if provenance else ""
-    return write_musicxml(score, title=title, made=made)
+    return write_musicxml(score, title=title, made=made, exact=exact)
+
+
+def notated(
+    data: bytes, score: Score, title: str = "", *, suffix: str = "", exact: bool = False
+) -> bytes:
+    """Return a file, and the score that was read from it, as MusicXML; MusicXML stays as it is."""
+    if kind_of(data, suffix) == "musicxml":
+        from tokenization.notation.musicxml.document import xml_of
+
+        return xml_of(data, GENEROUS)
+    return musicxml(from_a_bar_line(score)[0], title, exact=exact)
 
 
 def _texts(provenance: Provenance | None) -> tuple[str, ...]:
@@ -118,23 +139,73 @@ def file_of(
     title: str = "",
     provenance: Provenance | None = None,
     edit: Edit | None = None,
+    exact: bool = False,
 ) -> tuple[bytes, str]:
     """Encode a score in the format of a suffix; return the bytes and a sentence if the edited file could not be kept.
 
-    An `edit` in the same format is written into the edited file; in another format, the score alone is written.
+    An `edit` in the same format is written into the edited file, and the edited MIDI file is what MusicXML shows. In
+    other cases the score alone is written. `exact`: whether MusicXML has the lengths of notes as played.
     """
     write, why_not_kept = FORMATS[suffix.lower()], ""
     kind = "midi" if write is midi else "musicxml"
     if edit is not None and edit.kind == kind:
-        if kind == "midi":
-            from tokenization.midi.keeping import KeptMidi as Kept
-        else:
-            from tokenization.notation.musicxml.keeping import KeptMusicXml as Kept
         try:
-            return Kept(edit).edited(score, _texts(provenance)), ""
+            return _edited(edit, score, provenance, exact=exact), ""
         except NotKept as error:
             why_not_kept = f"Written from the notes alone, not into your file: {error}."
-    return write(score, title, provenance), why_not_kept
+    if write is midi:
+        return midi(score, title, provenance), why_not_kept
+    if edit is not None and edit.kind == "midi":
+        score = _in_its_file(edit, score)
+    return musicxml(score, title, provenance, exact=exact), why_not_kept
+
+
+def _edited(edit: Edit, score: Score, provenance: Provenance | None, *, exact: bool) -> bytes:
+    """Return the edited file; raises NotKept."""
+    if edit.kind == "midi":
+        from tokenization.midi.keeping import KeptMidi
+
+        return KeptMidi(edit).edited(score, _texts(provenance))
+    from tokenization.notation.musicxml.keeping import KeptMusicXml
+
+    return KeptMusicXml(edit, exact=exact).edited(score, _texts(provenance))
+
+
+def _in_its_file(edit: Edit, score: Score) -> Score:
+    """Return a score with the tracks and times of the edited MIDI file, if its beats are those of the score."""
+    beats, ticks = edit.heard.file_times.columns
+    if len(beats) < 2 or np.ptp(np.diff(ticks) / np.diff(beats)) > 1:
+        return score
+    try:
+        edited = read_file(_edited(edit, score, None, exact=False))
+    except (NotKept, MusicFileError):
+        return score
+    return from_a_bar_line(edited)[0]
+
+
+def changed(
+    data: bytes,
+    made: Sequence[Change],
+    reading: Reading | None = None,
+    *,
+    suffix: str = "",
+    provenance: Provenance | None = None,
+) -> bytes:
+    """Return a MIDI or MusicXML file with changes, which alter nothing else in it.
+
+    `reading` gives the ticks and tracks in which they are stated, by default those of the file. Raises NotKept if the
+    file cannot hold them, and ValueError if they are outside the piece. The provenance replaces that in the file.
+    """
+    kind, texts = kind_of(data, suffix), None if provenance is None else _texts(provenance)
+    if kind == "midi":
+        from tokenization.midi.changing import changed_midi
+
+        return changed_midi(data, made, reading, texts)
+    if kind == "musicxml":
+        from tokenization.notation.musicxml.changing import changed_musicxml
+
+        return changed_musicxml(data, made, reading)
+    raise NotKept("its format is read only")
 
 
 def write_score(
@@ -144,8 +215,9 @@ def write_score(
     *,
     new: bool = False,
     edit: Edit | None = None,
+    exact: bool = False,
 ) -> str:
-    """Write a score in the format of the suffix, with the file's name as its title.
+    """Write a score in the format of the suffix, with the file's name as its title unless it has one.
 
     With an `edit`, the music is written into the edited file; returns a sentence if that is impossible (`file_of`).
     With `new`, raises FileExistsError if the file exists.
@@ -153,7 +225,8 @@ def write_score(
     if path.suffix.lower() not in FORMATS:
         *most, last = FORMATS
         raise ValueError(f"{path} has an unknown ending: use {', '.join(most)} or {last}")
-    data, why_not_kept = file_of(path.suffix, score, path.stem, provenance, edit)
+    title = _TAKE.sub("", path.stem)
+    data, why_not_kept = file_of(path.suffix, score, title, provenance, edit, exact)
     write_whole(path, data, new=new)
     return why_not_kept
 

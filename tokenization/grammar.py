@@ -28,14 +28,14 @@ class Grammar(ABC):
     def advance(self, tokens: np.ndarray) -> None:
         """Append one token to each row: (B,) allowed ids."""
 
-    def nats(self) -> np.ndarray | None:
-        """Return what is added to the logits of the next token, (B, V) float32; None for nothing."""
-        return None
-
     def take(self, ids: np.ndarray) -> None:
         """Advance past a valid prompt; the grammar has one row."""
         for place in range(len(ids)):
             self.advance(ids[place : place + 1])
+
+    def leaning(self) -> np.ndarray | None:
+        """Return the nats to add to the logits of the next tokens, (B, V), or None for none."""
+        return None
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return the tokens to append instead of the sampled ones; by default, these."""
@@ -83,8 +83,8 @@ class Excluding(Grammar):
         mask[:, list(self._tokens)] = False
         return mask
 
-    def nats(self) -> np.ndarray | None:
-        return self._grammar.nats()
+    def leaning(self) -> np.ndarray | None:
+        return self._grammar.leaning()
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         return self._grammar.instead(tokens)

@@ -25,6 +25,7 @@ class Limits:
     """The largest file that is accepted; checked before any array is built, the bytes before parsing."""
 
     bytes: int = 4 << 20
+    xml_bytes: int = 64 << 20  # of a score as text, as much as an archive of one can hold
     notes: int = 500_000
     tracks: int = 256  # per channel and program in MIDI, per instrument in notation
     seconds: float = 2 * 3600
@@ -48,6 +49,7 @@ GENEROUS = Limits()  # for a user's own files
 # For files uploaded by strangers.
 UPLOAD = Limits(
     bytes=1 << 20,
+    xml_bytes=1 << 20,
     notes=50_000,
     tracks=64,
     seconds=20 * 60,
@@ -57,6 +59,7 @@ UPLOAD = Limits(
     signs=50_000,
 )
 LONGEST_NAME = 80
+_MARKS = b"\xef\xbb\xbf\xff\xfe \t\r\n"  # before the text of a file
 
 
 def read_source(source: bytes | str | Path, limits: Limits, name: str | None) -> tuple[str, bytes]:
@@ -65,8 +68,9 @@ def read_source(source: bytes | str | Path, limits: Limits, name: str | None) ->
     name = name or (Path(source).name or str(source) if is_path else "this file")
     name = "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
     data = _bytes_of(Path(source), limits, name) if is_path else source
-    if len(data) > limits.bytes:
-        raise MusicFileError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
+    most = limits.xml_bytes if data[:64].lstrip(_MARKS).startswith(b"<") else limits.bytes
+    if len(data) > most:
+        raise MusicFileError(f"{name} is larger than the {most:,} bytes that can be read")
     return name, data
 
 
@@ -78,7 +82,7 @@ def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
         raise MusicFileError(f"{name} is a folder or a device: give a music file")
     try:
         with path.open("rb") as file:
-            return file.read(limits.bytes + 1)
+            return file.read(max(limits.bytes, limits.xml_bytes) + 1)
     except OSError as error:
         raise MusicFileError(f"{name} cannot be read: {error.strerror}") from error
 

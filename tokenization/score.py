@@ -143,6 +143,15 @@ class Meters(Columns):
 
 
 @dataclass(frozen=True, eq=False)
+class KeyChanges(Columns):
+    """Key signatures: sharps, or flats if negative, and 1 where they say minor."""
+
+    onset_ticks: np.ndarray
+    sharps: np.ndarray
+    minor: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class FileTimes(Columns):
     """Beats of a score and their ticks in its file, to interpolate and extrapolate linearly."""
 
@@ -173,10 +182,30 @@ class Marker:
     onset_ticks: int
     text: str
     is_guess: bool = field(default=False, compare=False)  # a chord inferred from the notes
+    symbol: str = field(default="", compare=False)  # the chord as written, if that says more
 
     def at(self, onset_ticks: int) -> Marker:
         """Return a copy at another tick."""
-        return Marker(onset_ticks, self.text, self.is_guess)  # faster than `replace`
+        return Marker(onset_ticks, self.text, self.is_guess, self.symbol)  # faster than `replace`
+
+
+@dataclass(frozen=True)
+class Lyric:
+    """A syllable at the onset of a note."""
+
+    onset_ticks: int
+    text: str
+    source: int  # the track of the score that was read from the file
+    continues: bool = False  # whether the next syllable is of the same word
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a file says to readers."""
+
+    title: str = ""
+    composer: str = ""
+    lyrics: tuple[Lyric, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,6 +235,10 @@ class Score:
     file_times: FileTimes = field(default_factory=FileTimes.empty, compare=False)  # can be empty
     # The first key signature of the file: sharps, or flats if negative, and whether it says minor.
     key_signature: tuple[int, bool] | None = field(default=None, compare=False)
+    key_changes: KeyChanges = field(
+        default_factory=KeyChanges.empty, compare=False
+    )  # after the first
+    texts: Texts = field(default_factory=Texts, compare=False)
 
     def __post_init__(self) -> None:
         if self.ticks_per_beat < 1:
@@ -269,8 +302,20 @@ class Score:
             "markers": tuple(
                 marker.at(at) for at, marker in zip(marked.tolist(), self.markers, strict=True)
             ),
+            "key_changes": self.key_changes.replace(
+                onset_ticks=tick_of(self.key_changes.onset_ticks)
+            ),
+            "texts": self._sung(tick_of),
         }
         return self.replace(**{**moved, **changes})
+
+    def _sung(self, tick_of: Callable[[np.ndarray], np.ndarray]) -> Texts:
+        lyrics = self.texts.lyrics
+        if not lyrics:
+            return self.texts
+        ticks = tick_of(np.array([one.onset_ticks for one in lyrics], dtype=np.int64)).tolist()
+        moved = (replace(one, onset_ticks=at) for one, at in zip(lyrics, ticks, strict=True))
+        return replace(self.texts, lyrics=tuple(moved))
 
     def remark(self, *sentences: str) -> Score:
         """Return a copy with more remarks."""
@@ -297,6 +342,16 @@ def excerpt(score: Score, start_ticks: int, stop_ticks: int | None = None) -> Sc
         meters=_in_force(score.meters, start_ticks, stop),
         pedals=pedals,
         markers=_markers_in_force(score.markers, start_ticks, stop),
+        key_signature=_key_at(score, start_ticks),
+        key_changes=_later(score.key_changes, start_ticks, stop),
+        texts=replace(
+            score.texts,
+            lyrics=tuple(
+                replace(one, onset_ticks=one.onset_ticks - start_ticks)
+                for one in score.texts.lyrics
+                if start_ticks <= one.onset_ticks < stop
+            ),
+        ),
         file_times=score.file_times.later(-start_ticks / score.ticks_per_beat),
     )
 
@@ -308,6 +363,20 @@ def _in_force(changes: Columns, start: int, stop: float) -> Columns:
     inside = np.flatnonzero((onsets > start) & (onsets < stop))
     chosen = changes[np.concatenate([before, inside])]
     return chosen.replace(onset_ticks=np.maximum(chosen.columns[0] - start, 0))
+
+
+def _key_at(score: Score, tick: int) -> tuple[int, bool] | None:
+    """Return the key signature in force at a tick."""
+    changes = score.key_changes[score.key_changes.onset_ticks <= tick]
+    if not len(changes):
+        return score.key_signature
+    return int(changes.sharps[-1]), bool(changes.minor[-1])
+
+
+def _later(changes: KeyChanges, start: int, stop: float) -> KeyChanges:
+    """Return the changes after the start, counted from it."""
+    inside = changes[(changes.onset_ticks > start) & (changes.onset_ticks < stop)]
+    return inside.replace(onset_ticks=inside.onset_ticks - start)
 
 
 def _markers_in_force(markers: tuple[Marker, ...], start: int, stop: float) -> tuple[Marker, ...]:

@@ -118,7 +118,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the takes of each piece: NAME.prompt_cont_0.mid and NAME.cont_0.mid, NAME.infill_0.mid, …"""
+    """Write the takes of each piece: NAME.prompt_cont_0.mid and NAME.cont_0.mid, NAME.infill_0.mid, idea_0.mid, …"""
     from musicgen.pieces import empty_prompt
     from musicgen.playable import load
 
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
         output.remark([model.slow_because])
     if arguments.command == "generate":
         prompt = empty_prompt(model.language, _given_values(arguments, IDEA), request.plan)
-        tasks = [_continuation(request, model, prompt, model.name.replace(":", "-"))]
+        tasks = [_continuation(request, model, prompt, "idea")]
     else:
         tasks = _tasks(arguments, request, model)
     midi_files = _write_all(arguments, tasks)
@@ -196,6 +196,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     parser.add_argument(
         "--score", action="store_true", help="also write MusicXML, for notation programs"
     )
+    parser.add_argument(
+        "--exact", action="store_true",
+        help="in MusicXML, write new notes as long as they are played, not as a player reads them",
+    )  # fmt: skip
     parser.add_argument("--audio", action="store_true", help="also write a WAV of each MIDI file")
     parser.add_argument(
         "--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with this soundfont"
@@ -235,7 +239,7 @@ def _request_of(arguments: argparse.Namespace) -> Request:
     """Build the request from the options, and check it before any file is read."""
     from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
-    from tokenization.analysis.chords import read_chords
+    from tokenization.analysis.chords import read_chords, taken_as
     from tokenization.records import json_of
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
@@ -248,10 +252,12 @@ def _request_of(arguments: argparse.Namespace) -> Request:
     if not isinstance(plan, dict):
         raise ValueError(f'{file} is not a plan, which looks like {{"density": 4, "form": "A B"}}')
     line = getattr(arguments, "chords", None)
+    chords = None if line is None else read_chords(line)
+    output.remark(filter(None, [taken_as(chords or [])]))
     return from_options(
         Request,
         arguments,
-        chords=None if line is None else read_chords(line),
+        chords=chords,
         plan={**plan, **given} or None,
         sampling=from_options(Sampling, arguments),
     )
@@ -326,11 +332,11 @@ def _continuation(request: Request, model: Playable, prompt: Prompt, stem: str) 
     from musicgen.continuation import Continuation
 
     stem = file_stem(stem)
-    whole = {f"{stem}.prompt_cont_": "score"} if prompt.bars else {}
+    whole = {f"{stem}.prompt_cont_": "score", f"{stem}.cont_": "continuation"}
     return Task(
         work=Continuation(model, prompt, request),
         bars=None if request.tokens else request.bars,
-        stems={**whole, f"{stem}.cont_": "continuation"},
+        stems=whole if prompt.bars else {f"{stem}_": "continuation"},
     )
 
 
@@ -355,17 +361,28 @@ def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Pat
     rows: list[dict[str, Any]] = []
     midi_files: list[Path] = []
     running = list(tasks)
-    unit = "tokens" if tasks[0].bars is None else "bars"
-    with output.progress_bar(f"{model}: {unit}") as show:
-        for _ in run_together([task.work for task in tasks]):
-            show(*(sum(numbers) for numbers in zip(*map(_progress, tasks), strict=True)))
-            for task in [task for task in running if task.work.job.ended.is_set()]:
-                running.remove(task)
-                for take, paths in _write_takes(arguments, task):
-                    midi_files += paths
-                    spent = round(time.perf_counter() - begun, 3)
-                    facts = {"seconds": spent, "seed": task.work.request.seed, "model": model}
-                    rows.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
+    unit = "token" if tasks[0].bars is None else "bar"
+    try:
+        with output.progress_bar(f"{model}: {unit}s") as show:
+            for _ in run_together([task.work for task in tasks]):
+                show(*(sum(numbers) for numbers in zip(*map(_progress, tasks), strict=True)))
+                for task in [task for task in running if task.work.job.ended.is_set()]:
+                    running.remove(task)
+                    for take, paths in _write_takes(arguments, task):
+                        midi_files += paths
+                        spent = round(time.perf_counter() - begun, 3)
+                        facts = {"seconds": spent, "seed": task.work.request.seed, "model": model}
+                        rows.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
+        total = sum(_progress(task)[1] * task.work.request.variations for task in tasks)
+        takes = f"{counted(len(rows), 'take')}, " if len(rows) > 1 else ""
+        lines = [f"{takes}{counted(total, unit)} in {time.perf_counter() - begun:.1f} s"]
+        asked = sum(task.work.request.variations for task in tasks)
+        if silent := asked - len(rows):
+            lines.append(f"Not written, because they have no notes: {silent} of {asked} takes.")
+        output.remark(lines if rows else [])
+    finally:  # the names of the files come last, and also after an error or Ctrl-C
+        for row in () if arguments.json else rows:
+            output.write(row["midi"])
     if not rows:
         more = "more --bars or --tokens, " if "bars" in arguments else ""
         raise ValueError(
@@ -373,13 +390,6 @@ def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Pat
         )
     if arguments.json:
         output.write_json(rows)
-    seconds = time.perf_counter() - begun
-    speed = sum(row["tokens"] for row in rows) / max(seconds, 1e-9)
-    lines = [f"{counted(len(rows), 'take')} in {seconds:.1f} s, {speed:.0f} tokens/s"]
-    asked = sum(task.work.request.variations for task in tasks)
-    if silent := asked - len(rows):
-        lines.append(f"Not written, because they have no notes: {silent} of {asked} takes.")
-    output.remark(lines)
     return midi_files
 
 
@@ -402,8 +412,6 @@ def _write_takes(arguments: argparse.Namespace, task: Task) -> Iterator[tuple[Ta
             continue
         number, paths = _write_take(arguments, take, task.stems, number)
         number += 1
-        if not arguments.json:
-            output.write(str(paths[0]))
         yield take, paths
 
 
@@ -420,7 +428,9 @@ def _write_take(
     def write(path: Path, score: Score, *, new: bool = False) -> None:
         # The whole piece is an edit of the source file, if possible; otherwise a remark says why not.
         edit = take.edit if score is take.score else None
-        remark = write_score(path, score, take.provenance, new=new, edit=edit)
+        remark = write_score(
+            path, score, take.provenance, new=new, edit=edit, exact=arguments.exact
+        )
         output.remark([remark] if remark else [])
 
     scores = [getattr(take, part) for part in stems.values()]
@@ -437,7 +447,10 @@ def _write_take(
         if path != paths[0]:
             write(path, score)
         if arguments.score or (from_score and score is take.score):
-            write(path.with_suffix(".musicxml"), score)
+            try:
+                write(path.with_suffix(".musicxml"), score)
+            except ValueError as error:  # too large to be read again
+                output.remark([f"No MusicXML was written: {error}."])
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     write_text(paths[0].with_suffix(".json"), text)

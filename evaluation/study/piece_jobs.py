@@ -194,7 +194,10 @@ def estimates(rows: Rows) -> Rows:
             side: means(own, "style", side) if styled else [row[side] for row in own]
             for side in sides
         }
-        shares = measure.startswith(END) or measure == "collapses"  # 0 or 1 for each piece
+        shares = measure.startswith(END) or measure in (
+            "collapses",
+            "busiest",
+        )  # 0 or 1 for each piece
         row = {side: estimate(found, shares=shares) for side, found in values.items()}
         table.append({"measure": measure, "pieces": len(own), **row, **_above(values)})
     return table

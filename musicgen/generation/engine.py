@@ -75,8 +75,9 @@ class JointDraw:
         ended = self.keep(possible)
         if not self.rows:
             return ended
-        bias, nats = _BIAS[allowed[possible].view(np.uint8)], self._grammar.nats()
-        bias += 0 if nats is None else nats
+        bias = _BIAS[allowed[possible].view(np.uint8)]
+        if (leaning := self._grammar.leaning()) is not None:
+            bias += leaning
         for row, own in zip(self.rows, bias, strict=True):
             self._apply_rules(row, own)
         logits = [row.prefixes[0].state.logits_at for row in self.rows]

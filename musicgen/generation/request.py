@@ -34,6 +34,9 @@ class Request:
     plan: dict[str, Any] | None = None
     # Whether metre, ranges, parts of one voice and endings are left to the model (tokenization/ensemble/promises.py).
     free: bool = False
+    keeps_chords: bool = (
+        False  # chords of the piece that are no guesses stay where chords are written
+    )
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
     def __post_init__(self) -> None:
@@ -70,7 +73,8 @@ class Order:
     # For recall (musicgen/recall.py); bars are counted as in `before_bar`.
     elsewhere: tuple[int, ...] = ()  # tokens of the piece that the prompt leaves out
     unlike: tuple[int, ...] = ()  # tokens of bars that are not to be recalled
-    sources: Mapping[int, int] = field(default_factory=dict)  # bar → the bar that it returns to
+    # Bar → the bar that it returns to; the last one elsewhere is −1.
+    sources: Mapping[int, int] = field(default_factory=dict)
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenization.analysis.barring import with_bars_found
 from tokenization.analysis.metres import bars_of, made_of, usable_signatures
 from tokenization.score import FileTimes, Meters, Score, Tempos, steps_of
 from tokenization.wording import Remark, listed
@@ -275,7 +276,7 @@ FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 def on_four_four(score: Score) -> Score:
     """Divide any score into bars of 4/4 from its first bar on; quarter notes stay quarter notes in every metre."""
-    score, metres = _from_a_bar_line(score)
+    score, metres = from_a_bar_line(score)
     remarks = []
     if others := [name for name in metres if name not in ("4/4", "2/2", "8/8")]:
         message = f"Bars of {listed(others)} are written in 4/4, so bar lines differ from those of the file."
@@ -285,7 +286,7 @@ def on_four_four(score: Score) -> Score:
 
 def on_own_bars(score: Score) -> Score:
     """Divide any score into bars of its own metres; bars of unsupported metres are split, with a remark."""
-    score, metres = _from_a_bar_line(score)
+    score, metres = from_a_bar_line(score)
     remarks = []
     for name in metres:
         parts = made_of(*map(int, name.split("/")))
@@ -294,7 +295,7 @@ def on_own_bars(score: Score) -> Score:
     return score.remark(*remarks)
 
 
-def _from_a_bar_line(score: Score) -> tuple[Score, list[str]]:
+def from_a_bar_line(score: Score) -> tuple[Score, list[str]]:
     """Return a score that starts on a bar line, and its metres.
 
     If the notes do not follow the score's beats, these are estimated in bars of four, unless they are known to be
@@ -348,7 +349,7 @@ def with_tempo(score: Score) -> Score:
 
 def _with_beats(score: Score) -> Score:
     if has_beats(score):
-        return score
+        return with_bars_found(score)
     beat_map = estimated(score)
     tempo = np.median(beat_map.beats_per_minute)
     message = (

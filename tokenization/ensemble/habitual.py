@@ -179,8 +179,8 @@ class Habitual(Grammar):
 
     # What habits say of the next token.
 
-    def nats(self) -> np.ndarray:
-        """Return what is added to the logits of the next token: (B, V)."""
+    def leaning(self) -> np.ndarray:
+        """Return the nats to add to the logits of the next tokens: (B, V)."""
         found = np.zeros((len(self._part), len(VOCABULARY)), np.float32)
         for row, nats in enumerate(found):
             kind, part = int(self._kind[row]), int(self._part[row])
@@ -194,7 +194,8 @@ class Habitual(Grammar):
                 self._when(row, part, nats)
             if kind in (PLACED, AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE) and part >= 0:
                 self._what(row, part, nats)
-        return found
+        inner = self._grammar.leaning()
+        return found if inner is None else found + inner.astype(np.float32)
 
     def _octaves(self, row: int, part: int) -> float:
         """Return by how many octaves a part lately plays too much, if positive, or too little."""

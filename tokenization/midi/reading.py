@@ -10,14 +10,26 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tokenization.analysis.chords import marker_in
+from tokenization.analysis.chords import marker_in, parse
 from tokenization.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
-from tokenization.score import FileTimes, Meters, Notes, Pedals, Score, Tempos, Track
+from tokenization.midi.texts import Said, texts_of
+from tokenization.score import (
+    FileTimes,
+    KeyChanges,
+    Meters,
+    Notes,
+    Pedals,
+    Score,
+    Tempos,
+    Texts,
+    Track,
+)
 
 ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
 
@@ -96,9 +108,10 @@ def _next_track(data: bytes, position: int) -> int:
 # The events of a track, and the notes that they form.
 
 LAST_TICK = (1 << 28) - 2
-TEXT, TRACK_NAME, MARKER, END = 0xFF01, 0xFF03, 0xFF06, 0xFF2F
+TEXT, TRACK_NAME, LYRIC, MARKER, CUE, END = 0xFF01, 0xFF03, 0xFF05, 0xFF06, 0xFF07, 0xFF2F
 TEMPO, METER, KEY_SIGNATURE = 0xFF51, 0xFF58, 0xFF59
 MOST_SHARPS = 7
+MOST_KEYS, MOST_TEXTS = 1000, 20_000  # of a file that are read
 DRUM_CHANNEL = 9
 PITCHED_CHANNELS = [channel for channel in range(16) if channel != DRUM_CHANNEL]
 SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}
@@ -173,6 +186,22 @@ def set_up_programs(chunks: Iterable[Sequence[Event]]) -> dict[int, int]:
                 if 0xC0 <= status < 0xD0:
                     programs.setdefault(status & 15, data[0])
     return programs
+
+
+def silent_tracks(chunks: Sequence[Sequence[Event]], programs: Mapping[int, int]) -> list[Key]:
+    """Return the tracks without notes: chunks with a name and a program, on a channel that no other chunk plays."""
+    channels = [{event[1] & 15 for event in events if 0x80 <= event[1] < 0xF0} for events in chunks]
+    plays = [any(0x90 <= event[1] < 0xA0 for event in events) for events in chunks]
+    played = {c for own, has_notes in zip(channels, plays, strict=True) if has_notes for c in own}
+    found: list[Key] = []
+    for number, (events, own) in enumerate(zip(chunks, channels, strict=True)):
+        named = any(event[1] == TRACK_NAME and event[2].strip() for event in events)
+        if plays[number] or not named or len(own) != 1:
+            continue
+        (channel,) = own - played or [-1]
+        if channel in programs and channel not in {key.channel for key in found}:
+            found.append(Key(number, channel, programs[channel]))
+    return found
 
 
 def all_events(body: bytes) -> Iterator[Event]:
@@ -282,8 +311,8 @@ def read_midi(
 ) -> Score:
     """Read a MIDI file, given as a path or bytes; raises MusicFileError, which calls the file `name`.
 
-    The score has one track per chunk, channel and program, notes in canonical order that last at least a tick, and a
-    tempo and a meter from tick 0 on.
+    The score has one track per chunk, channel and program, also for a track that is silent, notes in canonical order
+    that last at least a tick, and a tempo and a meter from tick 0 on.
     """
     name, data = read_source(source, limits, name)
     found = split_chunks(data, name)
@@ -325,18 +354,22 @@ def _score(
     for note, _ in notes:
         end = ends.get(note.key, chunks[note.key.chunk][-1][0])
         ends[note.key] = max(end, note.end)
+    for key in silent_tracks(chunks, programs):
+        ends[key] = chunks[key.chunk][-1][0]
     ends = dict(sorted(ends.items()))
     meta = [event[:3] for events in chunks for event in events if event[1] > 0xFF]
     meta.sort(key=lambda event: event[0])
-    texts = [(tick, data) for tick, status, data in meta if status == MARKER]
-    limits.check(name, "signs", len(texts))
+    texts = [(t, decode_text(d), s == CUE) for t, s, d in meta if s in (MARKER, CUE)]
+    markers = [
+        marker_in(tick, text, is_guess=cue) for tick, text, cue in texts if not cue or parse(text)
+    ]
+    limits.check(name, "signs", len(markers))
     limits.check(name, "tracks", len(ends))
     track_of = {key: track for track, key in enumerate(ends)}
     rows = [(n.tick, n.end - n.tick, n.pitch, v, track_of[n.key]) for n, v in notes]
     tempos = [(t, int.from_bytes(d[:3], "big")) for t, s, d in meta if s == TEMPO and len(d) > 2]
     meters = [(t, d[0], 1 << min(d[1], 8)) for t, s, d in meta if s == METER and len(d) > 1]
-    signatures = [d for _, s, d in meta if s == KEY_SIGNATURE and len(d) > 1]
-    keys = [(sharps - (256 if sharps > 127 else 0), minor == 1) for sharps, minor, *_ in signatures]
+    keys = _keys(meta)
     names = [b"".join([e[2] for e in events if e[1] == TRACK_NAME][-1:]) for events in chunks]
     with np.errstate(divide="ignore"):
         tempo_ticks, microseconds = _array(tempos, 2)
@@ -356,10 +389,50 @@ def _score(
         tempos=Tempos(tempo_ticks, beats_per_minute),
         meters=Meters(*_array(meters, 3)),
         pedals=_pedals(chunks, ends, limits, name),
-        markers=tuple(marker_in(tick, decode_text(data)) for tick, data in texts),
-        key_signature=next((key for key in keys if abs(key[0]) <= MOST_SHARPS), None),
+        markers=tuple(markers),
+        key_signature=(keys[0][1], bool(keys[0][2])) if keys else None,
+        key_changes=KeyChanges(*_array(keys[1:], 3)),
+        texts=_texts(chunks, rows, ends),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, ticks_per_beat])),
     )
+
+
+def _keys(meta: Sequence[tuple[int, int, bytes]]) -> list[tuple[int, int, int]]:
+    """Return the key signatures (tick, sharps, minor) where they change."""
+    stated = [
+        (tick, data) for tick, status, data in meta if status == KEY_SIGNATURE and len(data) > 1
+    ]
+    keys = [
+        (tick, data[0] - (256 if data[0] > 127 else 0), int(data[1] == 1)) for tick, data in stated
+    ]
+    found: list[tuple[int, int, int]] = []
+    for key in keys:
+        if abs(key[1]) <= MOST_SHARPS and (not found or key[1:] != found[-1][1:]):
+            found.append(key)
+    return found[:MOST_KEYS]
+
+
+_SAID = {TEXT: "text", TRACK_NAME: "name", LYRIC: "lyric"}
+
+
+def _texts(
+    chunks: Sequence[Sequence[Event]], rows: Sequence[tuple[int, ...]], ends: Mapping[Key, int]
+) -> Texts:
+    found = (
+        Said(number, tick, _SAID[status], decode_text(data))
+        for number, events in enumerate(chunks)
+        for tick, status, data, _ in events
+        if status in _SAID
+    )
+    said = [*islice(found, MOST_TEXTS)]
+    tracks: defaultdict[int, list[int]] = defaultdict(list)
+    for track, key in enumerate(ends):
+        tracks[key.chunk].append(track)
+    onsets: defaultdict[int, list[int]] = defaultdict(list)
+    if any(one.kind != "name" for one in said):
+        for onset, _, _, _, track in rows:
+            onsets[track].append(onset)
+    return texts_of(said, tracks, onsets)
 
 
 def _array(rows: Sequence[tuple[int, ...]], columns: int) -> np.ndarray:

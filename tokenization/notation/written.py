@@ -16,7 +16,18 @@ import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.limits import Limits, MusicFileError, complete_within
-from tokenization.score import FileTimes, Marker, Meters, Notes, Score, Tempos, Track
+from tokenization.score import (
+    FileTimes,
+    KeyChanges,
+    Lyric,
+    Marker,
+    Meters,
+    Notes,
+    Score,
+    Tempos,
+    Texts,
+    Track,
+)
 
 TICKS_PER_BEAT = 10080  # 2⁵·3²·5·7: tuplets of 3, 5, 7 and 9 last whole numbers of ticks
 SIXTEENTH_TICKS = TICKS_PER_BEAT // 4
@@ -42,11 +53,21 @@ class WrittenNote:
     tied_on: bool = False  # tied to a note that starts where this one ends
 
 
+class Syllable(NamedTuple):
+    """What is sung at a place of a bar in the first verse."""
+
+    ticks: int
+    text: str
+    instrument: int
+    continues: bool = False  # the next syllable is of the same word
+
+
 @dataclass(slots=True)
 class PartBar:
     """One bar of one part."""
 
     notes: list[WrittenNote] = field(default_factory=list)
+    syllables: list[Syllable] = field(default_factory=list)
     length: int = 0  # where its last note or rest ends
 
 
@@ -84,6 +105,8 @@ class WrittenScore:
     bars: list[SharedBar] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    title: str = ""
+    composer: str = ""
 
     def count(self, quantity: str, more: int) -> None:
         """Add to the count of a quantity; raises MusicFileError if it exceeds its limit."""
@@ -290,6 +313,16 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     return BarLayout(order, starts, times, lengths, metres)
 
 
+def _kept_tracks(written: WrittenScore, playing: np.ndarray) -> list[int]:
+    """Return the numbers of the tracks with notes, and of the first track of each silent part."""
+    first, found = 0, {*playing.tolist()}
+    for part in written.parts:
+        own = {*range(first, first + len(part.tracks))}
+        found |= set() if own & found else {first} & own
+        first += len(part.tracks)
+    return sorted(found)
+
+
 def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
     """Return the played score; raises MusicFileError if it is too long or has no notes.
 
@@ -305,8 +338,9 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
         tracks += part.tracks
     # Checked before the conversion to numpy, whose integers could overflow: a note can outlast its bar.
     limits.check(name, "beats", max(row[0] + row[1] for row in rows) / TICKS_PER_BEAT)
-    used, track = np.unique([row[4] for row in rows], return_inverse=True)
-    onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
+    onset, duration, pitch, velocity, number = np.array(rows, dtype=np.int64).T
+    used = _kept_tracks(written, number)
+    track = np.searchsorted(used, number)
     initial = [(0, bpm) for bar in written.bars[: order[0]] for _, bpm in bar.tempos][-1:]
     current = initial[0][1] if initial else DEFAULT_BEATS_PER_MINUTE
     last = round(limits.beats * TICKS_PER_BEAT)
@@ -314,19 +348,54 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
     if tempos and tempos[0][0] <= starts[0]:  # include the rest before a pickup
         tempos[0] = (0, tempos[0][1])
     chords = _signs_as_played([bar.chords for bar in written.bars], placed, "", last)
+    keys = _keys(written, placed)
     score = Score(
         ticks_per_beat=TICKS_PER_BEAT,
         notes=Notes(onset, duration, pitch, velocity, track),
-        tracks=tuple(replace(tracks[i], sources=(i,)) for i in used.tolist()),
+        tracks=tuple(replace(tracks[i], sources=(i,)) for i in used),
         tempos=Tempos(*_columns(tempos, 2)),
         meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
         markers=tuple(Marker(at, chord) for at, chord in chords),
         beats_known=True,
         remarks=tuple(dict.fromkeys(written.remarks)),
-        key_signature=next((bar.key_signature for bar in written.bars if bar.key_signature), None),
+        key_signature=keys[0][1] if keys else None,
+        key_changes=KeyChanges(*_columns([(at, *key) for at, key in keys[1:]], 3)),
+        texts=_texts(written, placed),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
     return complete_within(_at_usual_resolution(score), limits, name)
+
+
+def _keys(
+    written: WrittenScore, placed: list[tuple[int, int]]
+) -> list[tuple[int, tuple[int, bool]]]:
+    """Return the key signatures where they change when played: the one in force also after a jump."""
+    in_force: list[tuple[int, bool] | None] = [None]
+    for bar in written.bars:
+        in_force.append(bar.key_signature or in_force[-1])
+    found: list[tuple[int, tuple[int, bool]]] = []
+    for bar, start in placed:
+        key = in_force[bar + 1]
+        if key is not None and (not found or found[-1][1] != key):
+            found.append((start, key))
+    return found
+
+
+def _texts(written: WrittenScore, placed: list[tuple[int, int]]) -> Texts:
+    """Return the title, the composer, and the words where they are sung first."""
+    lyrics: list[Lyric] = []
+    first = 0  # track of the part
+    for part in written.parts:
+        seen: set[int] = set()
+        for bar, start in placed:
+            if bar in seen or bar >= len(part.bars):
+                continue
+            seen.add(bar)
+            for at, text, instrument, continues in part.bars[bar].syllables:
+                lyrics.append(Lyric(max(0, start + at), text, first + instrument, continues))
+        first += len(part.tracks)
+    ordered = sorted(lyrics, key=lambda one: one.onset_ticks)
+    return Texts(written.title, written.composer, tuple(ordered))
 
 
 def _length(bars: list[PartBar], time: Time) -> int:

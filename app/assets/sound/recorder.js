@@ -31,7 +31,9 @@ export class Recorder {
     try {
       this.access ??= await navigator.requestMIDIAccess();
     } catch {
-      throw new Error("This page may not use MIDI devices; allow it in the browser.");
+      throw new Error(
+        "The browser blocked your keyboard: click the lock beside the address and allow MIDI.",
+      );
     }
     const listen = () => {
       this.devices = [];

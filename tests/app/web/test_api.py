@@ -42,7 +42,11 @@ def test_files_are_read_rendered_converted_and_compared(client: Client, tmp_path
     assert {row["metric"] for row in rows} == {"onset–duration", "time–pitch"}
     assert all(quarter > 0.3 for row in rows for quarter in row["quarters"])
     written = read_file(Path(client.predict(handle_file(str(SONG)), api_name="/score")))
-    assert len(written.notes) == len(read_midi(SONG).notes)
+    played = read_midi(SONG)
+    beats = (played.notes.onset_ticks / played.ticks_per_beat).round()
+    assert len(written.notes) >= len(
+        {*zip(beats.tolist(), played.notes.pitch.tolist(), strict=True)}
+    )
 
 
 def test_music_is_written(client: Client):

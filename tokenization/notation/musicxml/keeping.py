@@ -3,46 +3,68 @@
 Elements are only inserted and removed: bars at the end, notes in rewritten bars, new parts. New bars have 24 divisions
 per beat. Ties across a cut are removed. A compressed score becomes an uncompressed one.
 
-A score with repeats is shorter as written than as played. It is kept only if the new music continues all of it, so that
-the new bars follow its last one. Otherwise the played music is written out without repeats.
+A score with repeats is shorter as written than as played. New bars follow its last one if all of it is continued and
+they would be played there. Otherwise its repeats are written out, with all that is engraved in their bars.
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from math import inf
 
 import numpy as np
 
 from tokenization.analysis.chords import named
+from tokenization.analysis.spelling import MIDDLE, Key, keys_of
 from tokenization.edit import Bar, Edit, NotKept, new_bars
 from tokenization.limits import GENEROUS
+from tokenization.notation.musicxml.document import tree_of, xml_of
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
-from tokenization.notation.musicxml.reading import number_in, tree_of, written_of, xml_of
-from tokenization.notation.musicxml.writing import (
-    DIVISIONS,
-    Key,
-    PartWriter,
-    key_of,
-    write_entry,
-)
-from tokenization.notation.written import TICKS_PER_BEAT, bar_layout, played
+from tokenization.notation.musicxml.instruments import Layout, layout_of, name_of
+from tokenization.notation.musicxml.part_writing import PartWriter, write_entry
+from tokenization.notation.musicxml.reading import number_in, written_of
+from tokenization.notation.musicxml.rhythm import DIVISIONS
+from tokenization.notation.musicxml.unfolding import unfold
+from tokenization.notation.musicxml.writing import Part, staves_of
+from tokenization.notation.written import TICKS_PER_BEAT, SharedBar, bar_layout, play_order, played
 from tokenization.score import Notes, Score, Track
 
 NAME = "the score"
-MIDDLE_FIFTH = 2  # D, the middle of the C major scale on the line of fifths
 _POSITIONING = ("note", "backup", "forward")
 
 
 class KeptMusicXml:
     """A score that new music is written into; call `edited` once."""
 
-    def __init__(self, edit: Edit) -> None:
-        """Locate the bars of the score; raises NotKept if it cannot be kept."""
-        self.edit, self.heard = edit, edit.heard
+    def __init__(self, edit: Edit, *, exact: bool = False) -> None:
+        """Locate the bars of the score; raises NotKept if it cannot be kept.
+
+        `exact`: whether new notes keep their lengths to 24ths of a beat.
+        """
+        self.edit, self.heard, self.exact = edit, edit.heard, exact
         self.root = tree_of(xml_of(edit.original, GENEROUS), GENEROUS.elements)
+        self._locate()
+        if self._has_repeats and not self._continues_as_written():
+            sizes = [sum(1 for _ in bar.iter()) for bars in self.measures for bar in bars]
+            bars = len(self.written.bars)
+            played_size = sum(sum(sizes[number::bars]) for number in self.layout.order)
+            if played_size > GENEROUS.elements:
+                raise NotKept("its repeats make it too long")
+            unfold(self.root, self.layout.order)
+            self._locate()
+
+    def _continues_as_written(self) -> bool:
+        """Return whether all of the score is continued, and bars after its last one would be played at its end."""
+        order, bars = self.layout.order, self.written.bars
+        if not self.edit.is_continuation or self._bars_before(self.edit.start) != len(order):
+            return False
+        after = [*bars, SharedBar()]
+        return play_order(after, GENEROUS.beats + 1) == [*order, len(bars)]
+
+    def _locate(self) -> None:
         self.written = written_of(self.root, GENEROUS, NAME)
         self.layout = bar_layout(self.written)
         self.read = played(self.written, self.layout)
@@ -69,8 +91,6 @@ class KeptMusicXml:
         bars: list[Bar] = []
         if edit.is_continuation:
             kept = self._bars_before(edit.start)
-            if self._has_repeats and kept != len(order):
-                raise NotKept("it has repeats, which are kept only if all of it is continued")
             last, order = order[kept - 1], order[:kept]
             bars = [
                 new._replace(
@@ -82,9 +102,6 @@ class KeptMusicXml:
             end = layout.starts[kept - 1] + layout.lengths[last]
             for number in range(len(self.parts)):
                 self._cut_after(number, stop, max(0, int(edit.tick_of(edit.start)) - end))
-        elif self._has_repeats:
-            change = "bars are rewritten" if edit.stop is not None else "parts are added"
-            raise NotKept(f"it has repeats, which are lost if {change}")
         elif edit.stop is not None:
             first, stop = self._bars_before(edit.start), self._bars_before(edit.stop)
         new = edit.new_in(score).timed(self._divisions)
@@ -144,11 +161,10 @@ class KeptMusicXml:
                 added.append((track, notes))
             else:
                 by_part.setdefault(self._part_of(source), []).append(notes)
-        if added and self._has_repeats:
-            raise NotKept("it has repeats, but not all parts of the new music")
+        lines = [*self._old_bars(stop), *bars]
         for number, part in enumerate(self.parts):
             own = Notes.concatenate(by_part.get(number, []))
-            writer = self._writer(number, own, stop)
+            writer = self._writer(number, own, stop, lines)
             if bars:
                 measures = [writer.measure(number, bar) for number, bar in enumerate(bars, stop)]
                 _number_bars(measures, self.measures[number][stop - 1])
@@ -159,15 +175,28 @@ class KeptMusicXml:
                 self._replace_symbols(self.measures[number], writer, first, stop)
         whole = stop if self.edit.is_continuation else len(self.written.bars)
         for track, notes in added:
-            self._add_part(track, notes, bars, whole)
+            self._add_part(track, notes, [*self._old_bars(whole), *bars], whole)
 
-    def _writer(self, number: int, notes: Notes, stop: int) -> PartWriter:
+    def _old_bars(self, stop: int) -> list[Bar]:
+        """Return the bars before `stop`, which show their time signatures where they change."""
+        times = [None, *self.layout.times]
+        if self._has_repeats:  # new music follows them, so that their places do not matter
+            return []
+        return [
+            self._bar(bar, self.layout.starts[bar], shows_time=times[bar] != times[bar + 1])
+            for bar in range(stop)
+        ]
+
+    def _writer(self, number: int, notes: Notes, stop: int, bars: Sequence[Bar]) -> PartWriter:
         tracks, before = self.written.parts[number].tracks, self.measures[number][:stop]
         track = next((track for track in tracks if track.is_drum), tracks[0])
         fifths = max(-7, min(7, round(_in_force(before, "key/fifths", 0))))
-        key, staves = Key(fifths, fifths + MIDDLE_FIFTH), round(_in_force(before, "staves", 1))
+        key, staves = Key(fifths, fifths + MIDDLE), round(_in_force(before, "staves", 1))
         name = self.parts[number].get("id", "")
-        writer = PartWriter(track, notes, key, name, staves=staves)
+        clefs = ("treble", "bass") if staves > 1 else layout_of(track, notes).clefs[:1]
+        layout = Layout(clefs, is_single=layout_of(track, notes).is_single)
+        voices = staves_of(Part(track, (0,), notes, layout), bars, exact=self.exact)
+        writer = PartWriter(track, voices, [(0, key)], name, None)
         writer.first = stop
         for transpose in [one for bar in before for one in bar.iterfind("attributes/transpose")][
             -1:
@@ -298,20 +327,22 @@ class KeptMusicXml:
         stop, scale = start + self.layout.lengths[number], DIVISIONS / TICKS_PER_BEAT
         return Bar(round(start * scale), round(stop * scale), self.layout.times[number], shows_time)
 
-    def _add_part(self, track: Track, notes: Notes, bars: list[Bar], stop: int) -> None:
-        """Add a part, with rests where it has no notes; notes before a pickup are lost."""
+    def _add_part(self, track: Track, notes: Notes, bars: Sequence[Bar], stop: int) -> None:
+        """Add a part, with rests where it has no notes."""
         known = {part.get("id") for part in self.root.iterfind("part")}
         number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
         key = f"P{number}"
+        layout = layout_of(track, notes)
+        track = replace(track, name=name_of(track, layout))
         write_entry(next(self.root.iterfind("part-list")), key, track, notes, number)
-        times = [None, *self.layout.times]
-        old = [
-            self._bar(bar, self.layout.starts[bar], shows_time=times[bar] != times[bar + 1])
-            for bar in range(stop)
+        voices = staves_of(Part(track, (0,), notes, layout), bars, exact=self.exact)
+        keys = [
+            (at, one.transposed(layout.transposed))
+            for at, one in keys_of(self.read.rescaled(DIVISIONS))
         ]
-        writer = PartWriter(track, notes, key_of(self.read), key)
+        writer = PartWriter(track, voices, keys, key, layout)
         part = ET.SubElement(self.root, "part", id=key)
-        part.extend(writer.measure(index, bar) for index, bar in enumerate([*old, *bars]))
+        part.extend(writer.measure(index, bar) for index, bar in enumerate(bars))
         for measure, other in zip(part, self.measures[0], strict=False):
             measure.set("number", other.get("number", ""))
         _number_bars([*part][stop:], self.measures[0][stop - 1])

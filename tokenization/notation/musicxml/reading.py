@@ -1,21 +1,17 @@
-"""Read MusicXML in parts, compressed or not (MusicXML 4.0, W3C 2021)."""
+"""Read MusicXML in parts (MusicXML 4.0, W3C 2021)."""
 
 from __future__ import annotations
 
-import io
 import re
 import xml.etree.ElementTree as ET
-import zipfile
-import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from xml.parsers import expat
 
 from tokenization.analysis.chords import LETTERS
 from tokenization.limits import FASTEST_BEATS_PER_MINUTE, Limits, MusicFileError
-from tokenization.midi.reading import ZIP
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
+from tokenization.notation.musicxml.document import Unreadable, tree_of, xml_of
 from tokenization.notation.musicxml.harmony import chord_in
 from tokenization.notation.written import (
     DYNAMICS,
@@ -24,6 +20,7 @@ from tokenization.notation.written import (
     Part,
     PartBar,
     SharedBar,
+    Syllable,
     WrittenNote,
     WrittenScore,
     place_graces,
@@ -34,6 +31,7 @@ from tokenization.score import Score, Track
 # One part, bar by bar: notes, tempos and chords.
 
 Instruments = dict[str, tuple[int, int | None]]  # id → index of its track, pitch of its drum
+LONGEST_SYLLABLE = 80  # characters
 _UNSET = 0  # velocity of notes without one, until all dynamics of the bar are known
 _NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
 _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
@@ -124,9 +122,21 @@ class PartReader:
         note.ticks = self._at(anchor, units)
         # The end is rounded like the start of the next note, so that they coincide.
         note.length = max(1, self._at(anchor, units + duration) - note.ticks)
+        self._read_lyric(element, note)
         ties = {tie.get("type") for tie in element.findall("tie")}
         note.tied_from, note.tied_on = "stop" in ties, "start" in ties
         self._put([note], note.ticks)
+
+    def _read_lyric(self, element: ET.Element, note: WrittenNote) -> None:
+        """Add the syllable of the first verse."""
+        lyric = element.find("lyric")
+        if lyric is None:
+            return
+        text = " ".join((lyric.findtext("text") or "").split())[:LONGEST_SYLLABLE]
+        continues = (lyric.findtext("syllabic") or "") in ("begin", "middle")
+        if text:
+            syllable = Syllable(note.ticks, text, note.instrument, continues)
+            self._bar.syllables.append(syllable)
 
     def _put(self, notes: list[WrittenNote], tick: int) -> None:
         """Add notes at a tick to the bar; the tick selects their dynamics."""
@@ -265,97 +275,6 @@ def _time(element: ET.Element | None) -> tuple[int, int] | None:
     return (numerator, finest) if 0 < numerator < 256 else None
 
 
-# Parse untrusted XML in bounded memory. Nothing is fetched, and internal DTDs are refused, because entities declared
-# there can expand to gigabytes.
-
-DEEPEST = 64
-
-
-class Unreadable(ValueError):
-    """The XML is invalid; the message continues a sentence that starts with the file's name."""
-
-
-def tree_of(data: bytes, most_elements: int) -> ET.Element:
-    """Parse an XML document to its root, with comments and without namespaces; raises Unreadable."""
-    builder = ET.TreeBuilder(insert_comments=True)
-    count = depth = 0
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal count, depth
-        count, depth = count + 1, depth + 1
-        if count > most_elements:
-            raise Unreadable(f"has more than {most_elements:,} elements: use an excerpt")
-        if depth > DEEPEST:
-            raise Unreadable(f"has elements nested more than {DEEPEST} deep, unlike any score")
-        builder.start(tag.rpartition(":")[2], attributes)
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
-        builder.end(tag)
-
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-    parser.StartDoctypeDeclHandler = _check_document_type
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler, parser.CommentHandler = builder.data, builder.comment
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        what = expat.ErrorString(error.code)
-        raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
-    except (LookupError, ValueError) as error:
-        if isinstance(error, Unreadable):
-            raise
-        raise Unreadable("has an unknown encoding: save it as UTF-8") from None
-    return builder.close()
-
-
-def _check_document_type(
-    _name: str, _system: str | None, _public: str | None, declares: bool
-) -> None:
-    if declares:
-        raise Unreadable("declares XML of its own (an internal DTD): save it without")
-
-
-# Compressed MusicXML (`.mxl`): a zip archive whose first XML file outside META-INF is the score.
-
-MOST_ENTRIES = 1000
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # allowed by the MusicXML standard
-
-
-def unzipped(data: bytes, most_bytes: int) -> bytes:
-    """Return the bytes of the score in an archive; raises Unreadable if there is none or it is too large."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
-            if len(names) > MOST_ENTRIES:
-                raise Unreadable(f"is an archive of {len(names):,} files, not one score")
-            scores = [
-                name
-                for name in names
-                if name.endswith((".xml", ".musicxml")) and not name.startswith("META-INF")
-            ]
-            if not scores:
-                raise Unreadable("is a zip archive without a score in it")
-            return _read(archive, scores[0], most_bytes)
-    except Unreadable:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
-        raise Unreadable("is a damaged zip archive or has a password: export it again") from None
-
-
-def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
-    if archive.getinfo(name).compress_type not in _METHODS:
-        raise Unreadable("is an archive with a password or of an unknown kind")
-    with archive.open(name) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise Unreadable(f"unpacks to more than the {most_bytes:,} bytes that can be read")
-    return data
-
-
 _JUMPS = ("dacapo", "dalsegno", "tocoda", "fine", "segno", "coda")
 
 
@@ -394,9 +313,6 @@ def spread_endings(bars: Sequence[SharedBar]) -> None:
             current = None
 
 
-MOST_EXPANSION = 16  # the largest unpacked size, in multiples of the largest file
-
-
 def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
     """Read MusicXML to a score with its repeats unfolded; raises MusicFileError.
 
@@ -410,27 +326,30 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
     return played(written)
 
 
-def xml_of(data: bytes, limits: Limits) -> bytes:
-    """Return the XML of a score, decompressing it if necessary; raises Unreadable."""
-    return unzipped(data, MOST_EXPANSION * limits.bytes) if data.startswith(ZIP) else data
-
-
 def written_of(
-    root: ET.Element, limits: Limits, name: str, *, staves: bool = False
+    root: ET.Element,
+    limits: Limits,
+    name: str,
+    *,
+    staves: bool = False,
+    reader: Callable[[list[Track], Instruments, bool], PartReader] = PartReader,
 ) -> WrittenScore:
     """Return a score as written, with its repeats not yet unfolded; raises MusicFileError or Unreadable."""
     if root.tag != "score-partwise":
         raise Unreadable(
             f"is an XML document, but not a score in parts: it holds <{root.tag[:40]}>"
         )
-    written = WrittenScore(limits, name)
+    title = _text(root, "work/work-title") or _text(root, "movement-title")
+    creators = root.iterfind("identification/creator")
+    composer = next((one.text or "" for one in creators if one.get("type") == "composer"), "")
+    written = WrittenScore(limits, name, title=title, composer=" ".join(composer.split())[:80])
     readers: dict[str, PartReader] = {}
 
     def add(key: str, tracks: list[Track], instruments: Instruments) -> None:
         """Add a part unless its id is taken."""
         written.count("tracks", len(tracks))
         if key not in readers:
-            readers[key] = PartReader(tracks, instruments, staves)
+            readers[key] = reader(tracks, instruments, staves)
             written.parts.append(readers[key].part)
 
     for entry in root.iterfind("part-list/score-part"):

@@ -8,7 +8,7 @@ from itertools import islice
 
 from tokenization.language import Language
 from tokenization.limits import GENEROUS
-from tokenization.notation.musicxml.reading import unzipped
+from tokenization.notation.musicxml.document import unzipped
 from tokenization.score import Score, Track
 from training.data.sources.source import (
     Found,

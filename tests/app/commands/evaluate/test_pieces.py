@@ -61,6 +61,26 @@ def test_infilling_measures_the_value_of_the_bars_after_a_gap(evaluate):
     assert found["left_out"] == [left]
 
 
+def test_gaps_are_filled_in_a_melody_alone_and_with_others(evaluate, monkeypatch):
+    monkeypatch.setattr("evaluation.study.gaps.RETURNING", 0)
+    monkeypatch.setattr("evaluation.study.gaps.CHORDS", 1)
+    found, out, _ = evaluate("gaps", "ensemble", PIANO, "--gap", 1, "--pieces", 1)
+    table = {row["measure"]: row for row in found["models"][0]["table"]}
+    assert {measure.partition(":")[0] for measure in table} == {"melody alone", "melody and others"}
+    scores = table["melody alone: note F1"]
+    assert scores["best"]["mean"] >= scores["before"]["mean"]
+    assert "\nmelody alone: note F1 " in out
+
+
+def test_parts_are_counted_before_and_after_the_seam(evaluate):
+    found, out, _ = evaluate("tracks", "ensemble", PIANO, "--prompt-bars", 1, "--bars", 2)
+    table = {row["measure"]: row for row in found["models"][0]["table"]}
+    assert set(table) == {"busiest", "playing parts go on", "silent parts enter", "notes by part"}
+    assert 0 < table["notes by part"]["written"]["mean"] <= 1
+    assert table["silent parts enter"]["without"]["mean"] in (0, None)
+    assert "\nplaying parts go on " in out
+
+
 def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     how = ("--split", "validation", "--bars", 1, "--hide", "drums", "--hear-chords")
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
