@@ -11,7 +11,7 @@ WORK ?= build/models
 # The tests start hundreds of processes; let them share compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model kernel page \
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model critic kernel page \
   install fast-transformers vendor clean
 
 help: ## list the targets
@@ -95,6 +95,11 @@ data/%/meta.json: | $(INSTALLED)
 model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from raw data (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=…)
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
+
+# Its takes are kept in runs/critic, so an interrupted run resumes.
+CRITICS = pop909 lieder quartets polish-keyboard groove
+critic: $(INSTALLED) $(CRITICS:%=data/%/meta.json) ## train the critic that chooses among the model's takes
+	$(BIN)/python -m evaluation.critic musicgen/pretrained/ensemble $(CRITICS:%=data/%) -o runs/critic
 
 # The kernel, built again to the same bytes by clang, which comes with ziglang (musicgen/kernel/kernel.c).
 KERNEL = musicgen/kernel/kernel

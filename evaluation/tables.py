@@ -243,11 +243,11 @@ ABOUT = {
         density, register, loudness (a new value every four bars) and the form A A B A, each with and without
         guidance. The table has the agreement of the plan with the music written for it and, for comparison, with the
         music written freely.""",
-    "realism": """Real pieces are continued from their first bars. The generated and the real bars are cut into windows
-        of 8 bars, and a classifier is trained on some songs to tell generated from real windows in the others, by
-        24 statistics of each window. An AUC of 1 means that it always tells them apart, 0.5 that it cannot. The
-        table also has the AUC without the statistics of loudness, the AUC between two halves of the real songs (a
-        control, about 0.5), and the statistics that discriminate best.""",
+    "realism": """Real pieces are continued from their first bars. Critics learn from training pieces, and continuations
+        of these, to tell generated from real windows of 8 bars: by about 280 statistics, and by piano rolls. They judge
+        other pieces. An AUC of 1 means that they always tell them apart, 0.5 that they cannot. The control is the AUC
+        of critics of two halves of the real pieces. Further rows: critics with some of the statistics, and the single
+        statistics that discriminate best. With -o, takes are kept for the next time.""",
     "originality": """Real pieces are continued from their first bars. For every two generated bars, and for the same
         bars of the piece, the two bars in the training pieces that share the most notes with them, in any key, are
         found. Since the real pieces are held out, they show how similar songs are by chance. The closest passages are
@@ -349,31 +349,30 @@ def _value(found: Result | None, row_n: int) -> str:
     return value + between + ("" if found["n"] == row_n else f" (n {found['n']})")
 
 
-# The table of realism: how well a classifier separates generated bars from real ones.
+# The table of realism: how well critics tell generated bars from real ones.
 
-REALISM_CAPTION = """AUC of a classifier that separates generated from real windows of 8 bars by their statistics, with
-    songs held apart (0.5: indistinguishable) [95 % interval over songs]. overlap: of the distances between
-    generated and real windows with those among real ones, mean of the statistics (1: equal). Further rows: the
-    statistics that separate best on their own, selected on these windows, so that their AUC is optimistic, with their
-    mean on each side. n: songs / windows."""
+REALISM_CAPTION = """AUC of critics that tell generated from real windows of 8 bars, and takes from pieces, by the mean
+    over their windows (0.5: indistinguishable) [95 % interval over pieces; of the control, the least and the greatest].
+    Last rows: the statistics that separate best on their own, selected on these windows, so that their AUC is
+    optimistic, with their mean on each side. n: pieces / windows."""
 
 
 def realism_table(result: Result) -> Table:
-    """Return one row per model and test, then one for each of the most revealing statistics."""
+    """Return one row per model and critic, then one for each of the most revealing statistics."""
     rows = [
         [
             model["model"],
             row["measure"],
             interval(row["auc"], row["low"], row["high"], "{:.2f}".format),
-            number(row["overlap"]),
+            interval(row["piece_auc"], row["piece_low"], row["piece_high"], "{:.2f}".format),
             number(row["written"]),
             number(row["real"]),
-            f"{row['songs']} / {row['windows']}",
+            f"{row['pieces']} / {row['windows']}",
         ]
         for model in result["models"]
         for row in model["table"]
     ]
-    head = ["model", "statistics", "AUC", "overlap", "generated", "real", "n"]
+    head = ["model", "critic", "by window", "by piece", "generated", "real", "n"]
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from musicgen.critic import Critic, chosen, faults
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
@@ -40,6 +41,7 @@ class Player:
     language: Language
     weights: Callable[[], Performer]  # reads them; can be pickled for other processes
     networks: Callable[[], Network] | None = None  # reads them to play; None: by way of torch
+    critics: Callable[[], Critic | None] | None = None  # reads the critic that chooses among takes
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
     given: str = ""  # the name or path that was asked for
@@ -58,9 +60,14 @@ class Player:
 
         return network_of(self.performer)
 
+    @cached_property
+    def critic(self) -> Critic | None:
+        """What chooses among takes; None if the model has none."""
+        return None if self.critics is None else self.critics()
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle all but the weights; another process reads them when it needs them."""
-        read = {"performer", "network"}
+        read = {"performer", "network", "critic"}
         return {name: value for name, value in vars(self).items() if name not in read}
 
 
@@ -106,7 +113,14 @@ class Generation:
             sampling = replace(sampling, by_kind=model.language.draws_by_kind)
         self.model, self.request = model, replace(request, sampling=sampling)
         self._ids, self._grammar, self._more = ids, grammar, more
-        self.job = Progress(request.variations)  # replaced by the job once the work begins
+        self.job = Progress(
+            request.variations * self.each
+        )  # replaced by the job once the work begins
+
+    @property
+    def each(self) -> int:
+        """The number of takes drawn for each that is returned."""
+        return 1
 
     def order(self) -> Order:
         """Return the order for a process that has the model."""
@@ -117,7 +131,8 @@ class Generation:
         requested = [name for name, value in plan.items() if value is not None]
         guiding = tuple(language.plan_tokens(requested))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
-        return order(self.request, ids, self._grammar, **more)
+        request = replace(self.request, variations=self.request.variations * self.each)
+        return order(request, ids, self._grammar, **more)
 
     def check(self) -> None:
         """Raise the error that ended the work, if any."""
@@ -151,13 +166,19 @@ class MusicGeneration(Generation):
 
     def takes(self) -> list[Take]:
         """Return the variations so far."""
-        takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+        takes = self._chosen(
+            [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+        )
         return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
 
     def check(self) -> None:
         """Raise the error that ended the work, if any; music cut short by a bound is kept, with a remark."""
         if self.job.error is not None:
             raise self.job.error
+
+    def _chosen(self, takes: list[Take]) -> list[Take]:
+        """Return the takes to show, of all that were drawn."""
+        return takes
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -169,16 +190,17 @@ class MusicGeneration(Generation):
         """Return a variation as a take."""
         raise NotImplementedError
 
-    def _finished(
-        self, score: Score, where: NewMusic, playing: Playing | None, number: int
-    ) -> Score:
-        """Return a piece with its new notes finished and played like the given ones, unless they keep no promises."""
+    def _played(self, playing: Playing | None, score: Score, where: NewMusic, number: int) -> Score:
+        """Return a piece with its new notes played as the given ones, unless they keep no promises."""
+        if playing is None or self.request.free:
+            return score
+        return playing.apply(score, where.is_new(score.notes), self.request.seed + number)
+
+    def _finished(self, score: Score, where: NewMusic) -> Score:
+        """Return a piece with its new notes finished, unless they keep no promises."""
         if self.request.free:
             return score
-        is_new = where.is_new(score.notes)
-        if playing is not None:
-            score = playing.apply(score, is_new, self.request.seed + number)
-        return self.model.language.finished(score, is_new)
+        return self.model.language.finished(score, where.is_new(score.notes))
 
     def _made(
         self, number: int, ids: np.ndarray, score: Score, new: Score, edit: Edit | None, about: Any
@@ -246,17 +268,40 @@ class Continuation(MusicGeneration):
         before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
         super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
 
+    @property
+    def each(self) -> int:
+        """The number of takes drawn for each that is returned."""
+        return self.request.draw if self.model.critic and not self.request.tokens else 1
+
+    def _chosen(self, takes: list[Take]) -> list[Take]:
+        critic, begun, each = self.model.critic, self.prompt.bars, self.each
+        if critic is None or each == 1:
+            return takes
+        stop, ends = begun + self.request.bars, self.request.ends
+        ranks = [
+            (faults(take.score, begun, stop, ends=ends), critic.doubt(take.score, begun, stop))
+            for take in takes
+        ]
+        best = chosen(ranks, [take.continuation for take in takes], each)
+        return [
+            replace(
+                takes[one], number=number, provenance={**takes[one].provenance, "best_of": each}
+            )
+            for number, one in enumerate(best)
+        ]
+
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
-        score = self._finished(score, NewMusic(start=prompt.ticks), prompt.playing, number)
+        where = NewMusic(start=prompt.ticks)
+        score = self._finished(self._played(prompt.playing, score, where, number), where)
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
         new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
         score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
         over_chords = bool(request.chords)
-        where = {"start": prompt.ticks, "over_chords": over_chords}
-        edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
+        new_music = {"start": prompt.ticks, "over_chords": over_chords}
+        edit = edit_of(prompt.original, prompt.score, self.model.language, **new_music)
         about = {
             "prompt": prompt.name or None,
             "prompt_bars": [1, prompt.bars] if prompt.bars else None,
@@ -327,7 +372,6 @@ class Completion(MusicGeneration):
             "elsewhere": tuple(goal.elsewhere.tolist()),
             "sources": goal.sources,
             "unlike": tuple(goal.replaced.tolist()),
-            "sources": goal.sources,
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
@@ -337,7 +381,8 @@ class Completion(MusicGeneration):
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self._setting)
-        score = self._finished(score, self._where, self.piece.playing, number)
+        score = self._played(self.piece.playing, score, self._where, number)
+        score = self._finished(score, self._where)
         # Chords are those of the piece, unless they are a part to write.
         markers = like_given(score.markers, self.piece.score.markers)
         if self.goal.writes_chords:

@@ -34,7 +34,7 @@ class Grammar(ABC):
             self.advance(ids[place : place + 1])
 
     def leaning(self) -> np.ndarray | None:
-        """Return the nats to add to the logits of the next tokens, (B, V), or None for none."""
+        """Return the nats to add to the logits of the next token, (B, V) float32, or None for none."""
         return None
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:

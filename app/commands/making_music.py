@@ -159,7 +159,7 @@ def _range(text: str) -> tuple[int, int]:
 
 def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     """Declare the shared options; with `lengths`, also those of commands that write music of a given length."""
-    from musicgen.generation.request import Request
+    from musicgen.generation.request import DRAWN, Request
     from musicgen.generation.sampling import CONTROLS
     from musicgen.playable import DEFAULT
 
@@ -173,6 +173,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
+        parser.add_argument(
+            "--draw", type=int, default=DRAWN, metavar="N",
+            help="draw N for each take and keep the most convincing, if the model has a critic (default: %(default)s)",
+        )  # fmt: skip
     parser.add_argument(
         "--variations", type=int, default=Request.variations, metavar="K", help="takes to write"
     )
@@ -244,8 +248,9 @@ def _request_of(arguments: argparse.Namespace) -> Request:
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
-    if (number := arguments.variations) > MOST_VARIATIONS:
-        raise ValueError(f"--variations is {number}; it must be at most {MOST_VARIATIONS}")
+    for name in ("variations", "draw"):
+        if (number := getattr(arguments, name, 1)) > MOST_VARIATIONS:
+            raise ValueError(f"--{name} is {number}; it must be at most {MOST_VARIATIONS}")
     given = _given_values(arguments, PLAN)
     file = given.pop("plan", None)
     plan = {} if file is None else json_of(file)

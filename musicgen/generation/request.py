@@ -14,6 +14,8 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
+DRAWN = 4  # the default of commands and library: the kernel plays 4 rows in twice the time of one
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -26,6 +28,7 @@ class Request:
     bars: int = 16
     tokens: int | None = None
     variations: int = 1
+    draw: int = 1  # takes drawn for each variation, of which the model's critic chooses one
     seed: int = 0
     sampling: Sampling = MUSICAL
     ends: bool = False  # the music ends with the last of these bars
@@ -40,13 +43,14 @@ class Request:
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
     def __post_init__(self) -> None:
-        for name in ("bars", "tokens", "variations", "seed"):
+        for name in ("bars", "tokens", "variations", "draw", "seed"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole_number(value, name))
         if self.tokens is not None and self.tokens < 1:
             raise ValueError(f"tokens is {self.tokens}; it must be 1 or more")
-        if self.variations < 1:
-            raise ValueError(f"variations is {self.variations}; it must be 1 or more")
+        for name in ("variations", "draw"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {value}; it must be 1 or more")
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more, and less than 2**63")
 

@@ -180,8 +180,10 @@ class Habitual(Grammar):
     # What habits say of the next token.
 
     def leaning(self) -> np.ndarray:
-        """Return the nats to add to the logits of the next tokens: (B, V)."""
+        """Return the nats to add to the logits of the next token: (B, V)."""
+        inner = self._grammar.leaning()
         found = np.zeros((len(self._part), len(VOCABULARY)), np.float32)
+        found += 0 if inner is None else inner
         for row, nats in enumerate(found):
             kind, part = int(self._kind[row]), int(self._part[row])
             nats += self._habits.strange
@@ -194,8 +196,7 @@ class Habitual(Grammar):
                 self._when(row, part, nats)
             if kind in (PLACED, AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE) and part >= 0:
                 self._what(row, part, nats)
-        inner = self._grammar.leaning()
-        return found if inner is None else found + inner.astype(np.float32)
+        return found
 
     def _octaves(self, row: int, part: int) -> float:
         """Return by how many octaves a part lately plays too much, if positive, or too little."""

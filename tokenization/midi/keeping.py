@@ -280,6 +280,20 @@ class KeptMidi:
             end = min([note.end, *self._struck[chunk, channel, note.pitch]])
             self.chunks[chunk].add(end, BEFORE, 0x80 | channel, (note.pitch, 64))
 
+    def _set_program(self, key: reading.Key, before: int) -> None:
+        """Set the program of a track that is silent before a tick, if the file sets it only from there on."""
+        if any(note.tick < before for note in self.of_key[key]):
+            return
+        said = [
+            event
+            for chunk in self.chunks
+            for event in chunk.events
+            if event[1] == 0xC0 | key.channel
+        ]
+        in_force = [data[0] for tick, _, data, _ in sorted(said) if tick < before][-1:] or [0]
+        if in_force != [key.program]:
+            self.chunks[key.chunk].add(before, AMID, 0xC0 | key.channel, (key.program,))
+
     def _press_pedals(self, score: Score) -> dict[int, pedalling.Spans]:
         """Press and release the sustain pedals of the file in the new bars, and return when, by channel."""
         lines = bar_lines(score, bar_count(score))
@@ -301,20 +315,6 @@ class KeptMidi:
                 add(down, AMID, 0xB0 | channel, (reading.SUSTAIN, 127))
                 add(up, BEFORE, 0xB0 | channel, (reading.SUSTAIN, 0))
         return found
-
-    def _set_program(self, key: reading.Key, before: int) -> None:
-        """Set the program of a track that is silent before a tick, if the file sets it only from there on."""
-        if any(note.tick < before for note in self.of_key[key]):
-            return
-        said = [
-            event
-            for chunk in self.chunks
-            for event in chunk.events
-            if event[1] == 0xC0 | key.channel
-        ]
-        in_force = [data[0] for tick, _, data, _ in sorted(said) if tick < before][-1:] or [0]
-        if in_force != [key.program]:
-            self.chunks[key.chunk].add(before, AMID, 0xC0 | key.channel, (key.program,))
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""

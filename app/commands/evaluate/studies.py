@@ -109,10 +109,11 @@ EVALUATIONS = {
         examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 10 --json"),
     ),
     "realism": Evaluation(
-        doing="Continuing", split="test", options={**WRITING, "pieces": 40, "bars": 24, **RECALL, "no-plan": False},
+        doing="Continuing", split="test",
+        options={**WRITING, "pieces": 40, "lessons": 240, "bars": 16, "takes": 1, **RECALL, "no-plan": False},
         examples=(
-            "ensemble --data data/pop909",
-            "runs/mine --data data/lieder --split validation --pieces 24 --json",
+            "ensemble --data data/pop909 -o runs/realism",
+            "ensemble --data data/lieder --split validation --pieces 24 --takes 8 -o runs/realism",
         ),
     ),
     "takes": Evaluation(  # of the report only, which plays them
@@ -136,6 +137,8 @@ OPTIONS = {
     "bars": "bars to write of each piece",
     "tokens": "tokens of prompt and continuation together",
     "samples": "continuations per prompt",
+    "lessons": "training pieces from which the critics learn",
+    "takes": "takes of each piece; of several, the one that the model's critic prefers is judged, too",
     "temperature": "temperature of sampling",
     "gap": f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
     "hide": f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
@@ -244,7 +247,18 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         )
     if "recall" in options:
         replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
-    check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces", "samples", "tokens")
+    counts = (
+        "length",
+        "prompt-bars",
+        "bars",
+        "gap",
+        "pieces",
+        "samples",
+        "tokens",
+        "takes",
+        "lessons",
+    )
+    check_counts(arguments, *counts)
     if arguments.pieces is None:
         arguments.pieces = PIECES
     if "skip" in arguments and arguments.skip < 0:
@@ -254,6 +268,8 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         return extrapolation.extrapolation(models, choice, **options)
     if name == "ablation":
         return ablation.ablation(models, choice, **options)
+    if name == "realism":
+        return realism.realism(models, choice, **options)
     measures: dict[str, Any] = {
         "accompaniment": accompaniment.accompanied,
         "continuation": continuation.measure_continuation,
@@ -262,7 +278,6 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         "gaps": gaps.measure_gaps,
         "tracks": tracks.measure_tracks,
         "plan": form_and_infilling.measure_plan,
-        "realism": realism.measure_realism,
         "originality": originality.measure_originality,
         "takes": takes.write_takes,
     }
@@ -278,8 +293,6 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         # Plans replace the rest of a piece.
         compared = 0 if name in ("plan", "takes") else arguments.bars
         options["fewest_bars"] = arguments.prompt_bars + compared
-    if name == "realism":
-        options["table"] = realism.separability_table
     return piece_experiment(name, measures[name], models, choice, **options)
 
 
