@@ -69,6 +69,7 @@ from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
 RECENT = 8  # bars before an ending, whose parts play in it
+MOST_REST = 4  # bars in which a part of a new piece can rest
 THINNER = 2  # density levels of the last bar below the median
 
 
@@ -383,9 +384,6 @@ def continuing(
         closing=(before + bars, _bass(sheet)) if on_tonic else NO_CLOSING,
     )  # fmt: skip
     return Scripted(inner, script, on_tonic=on_tonic, holds=ends)
-
-
-MOST_REST = 4  # bars in which a part of a new piece can rest
 
 
 def _bass(sheet: Sheet) -> int:
