@@ -278,9 +278,14 @@ class Continuation(MusicGeneration):
         if critic is None or each == 1:
             return takes
         stop, ends = begun + self.request.bars, self.request.ends
-        ranks = [
-            (faults(take.score, begun, stop, ends=ends), critic.doubt(take.score, begun, stop))
+        # The critic has learned from music as the language rounds it.
+        heard = [
+            decode_partial(self.model.language, take.ids, stop, self.prompt.setting)
             for take in takes
+        ]
+        ranks = [
+            (faults(score, begun, stop, ends=ends), critic.doubt(score, begun, stop))
+            for score in heard
         ]
         best = chosen(ranks, [take.continuation for take in takes], each)
         return [
