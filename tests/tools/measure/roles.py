@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evaluation.metrics.window import commonest, tops
 
 from app import output
 from evaluation.metrics.estimates import estimate, mean
