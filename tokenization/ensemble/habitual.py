@@ -72,7 +72,7 @@ BEYOND, FARTHEST = 1.0, 4.0  # nats for each semitone outside a part's range, an
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS = 1.25  # times the given share of leaps that is not too many
 FORM = 6.0  # nats against chords that break the form
-AWAY = 1.0  # nats for the triad of the key that was asked for, and twice for its chord, while the music is in another
+AWAY = 2.0  # nats for the triad of the key that was asked for, and twice for its chord, while the music is in another
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
 OPENS = np.isin(np.arange(16), (AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE))
 
