@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from app.web.actions import PageActions
+from app.web.composing.composer import Composer
+from app.web.composing.opened_files import FileReader
+from app.web.composing.readers import Readers
 from app.web.desk import Asked, Desk, File
 from app.web.offered_models import OfferedModels
 from tests.tokenization.midi.all_events import all_events
@@ -22,9 +25,9 @@ SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Desk]:
-    made = PageActions(OfferedModels(MODEL))
-    yield Desk(made)
-    made.composer.close()
+    composer = Composer()
+    yield Desk(PageActions(OfferedModels(MODEL), composer, FileReader(Readers().ask)))
+    composer.close()
 
 
 def asked(data: bytes, name: str = "song.mid", **plain: Any) -> Asked:

@@ -28,6 +28,7 @@ from tokenization.changes import changes_from
 from tokenization.edit import NotKept
 from tokenization.formats import changed, read_file
 
+OF_DRUMS = "drums are not transposed, and have no other instrument"
 BAR = 2  # from 0: the bar that is edited
 Row = list[int]
 
@@ -239,7 +240,7 @@ def by_command(kind: Kind, file: OwnFile) -> Outcome:
     suffix = "." + file.name.rpartition(".")[2]
     place = place_in(file.data, file)
     if place.channel == DRUMS and kind is KINDS["transpose"]:
-        return Outcome(not_kept="drums are not transposed")
+        return Outcome(not_kept=OF_DRUMS)
     plain = json.loads(json.dumps(kind.change(place)))
     try:
         saved = changed(file.data, changes_from(plain), suffix=suffix)
@@ -267,6 +268,8 @@ def on_page(page: Page, kind: Kind, file: OwnFile) -> Outcome:
         "(id) => musicgen.desk.current && musicgen.desk.open.current !== id", arg=before
     )
     rest(page)
+    if file.name == "drums only.mid" and kind in (KINDS["transpose"], KINDS["instrument"]):
+        return Outcome(not_kept=OF_DRUMS)
     told = page.evaluate(EDIT.replace("SCRIPT", kind.script or "[null]"), BAR)
     rest(page)
     for name, value in kind.settings:
