@@ -218,6 +218,26 @@ def test_signs_are_set_and_return():
         made(duet(), {"change": "metre", "beats": 3, "unit": 4})
 
 
+def test_chords_are_written_over_bars():
+    asked = {
+        "change": "chords",
+        "ticks": [BAR, BAR + 960],
+        "symbols": ["Bb7", "F♯m/A"],
+        "guesses": [0, 0],
+    }
+    for data in SCORES.values():
+        out = made(data, {**asked, "start": BAR, "stop": 2 * BAR})
+        found = [(one.onset_ticks, one.text) for one in read_file(out).markers]
+        old = [(one.onset_ticks, one.text) for one in read_file(data).markers]
+        assert found[1:3] == [(BAR, "Bb_7"), (BAR + 960, "F#_m/A")]
+        assert [one for one in found if not BAR <= one[0] <= 2 * BAR] == [
+            one for one in old if not BAR <= one[0] <= 2 * BAR
+        ]
+        assert found[3] == next(((at, text) for at, text in old if at == 2 * BAR), (2 * BAR, "C_M"))
+        gone, come = differences(data, out)
+        assert {*gone, *come} <= {"harmony", "forward", "backup"}
+
+
 def test_tracks_change():
     assert (
         read_file(made(duet(), {"change": "program", "track": 1, "program": 66})).tracks[1].program
