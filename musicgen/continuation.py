@@ -19,7 +19,7 @@ from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
-from tokenization.analysis.chords import like_given, parse, symbol_of, with_locked
+from tokenization.analysis.chords import as_asked, like_given, with_locked
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.playing import Playing
 from tokenization.edit import Edit, NewMusic
@@ -298,7 +298,8 @@ class Continuation(MusicGeneration):
         where = NewMusic(start=prompt.ticks)
         score = self._played(prompt.playing, score, where, number)
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
-        new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
+        lines = bar_lines(score, bar_count(score))[prompt.bars :]
+        new = as_asked(score.markers[len(given) :], lines, request.chords or [])
         score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
         over_chords = bool(request.chords)
         new_music = {"start": prompt.ticks, "over_chords": over_chords}
@@ -312,19 +313,6 @@ class Continuation(MusicGeneration):
             **({"chords": request.chords} if over_chords else {}),
         }
         return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
-
-    def _as_asked(self, markers: Sequence[Marker], lines: np.ndarray) -> list[Marker]:
-        """Return the chords of the new bars with the symbols of the requested ones."""
-        chords = self.request.chords
-        if not chords:
-            return [*markers]
-        found: list[Marker] = []
-        for marker in markers:
-            bar = int(np.searchsorted(lines, marker.onset_ticks, side="right")) - 1
-            names = chords[(bar - self.prompt.bars) % len(chords)]
-            symbols = [symbol_of(name) for name in names if parse(name) == marker.text]
-            found.append(replace(marker, symbol=next(iter(symbols), "")))
-        return found
 
 
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens

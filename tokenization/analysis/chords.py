@@ -228,6 +228,19 @@ def like_given(markers: Iterable[Marker], given: Iterable[Marker]) -> tuple[Mark
     return tuple(found)
 
 
+def as_asked(
+    markers: Iterable[Marker], lines: np.ndarray, chords: Sequence[Sequence[str]]
+) -> list[Marker]:
+    """Return chords with the symbols of those that were asked for in the bars from the lines on, cyclically."""
+    found: list[Marker] = []
+    for marker in markers:
+        bar = int(np.searchsorted(lines, marker.onset_ticks, side="right")) - 1
+        names = chords[bar % len(chords)] if chords else ()
+        symbols = [symbol_of(name) for name in names if parse(name) == marker.text]
+        found.append(replace(marker, symbol=next(iter(symbols), "")))
+    return found
+
+
 def with_locked(new: Iterable[Marker], given: Sequence[Marker]) -> tuple[Marker, ...]:
     """Return new chords, with given ones that are no guesses in their places until the next given one."""
     ends = [*[one.onset_ticks for one in given[1:]], inf]
