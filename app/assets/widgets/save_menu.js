@@ -74,7 +74,13 @@ function savesOf(app, entry) {
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
-    !isXml(fileKept(entry)) && ["Score with exact lengths", ", exact.musicxml", XML, exact, "not simplified"],
+    !isXml(fileKept(entry)) && [
+      "Score with exact lengths",
+      ", exact.musicxml",
+      XML,
+      exact,
+      "not simplified",
+    ],
     !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }
