@@ -11,7 +11,7 @@ WORK ?= build/models
 # The tests start hundreds of processes; let them share compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model kernel \
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint lint-page format fuzz bench model critic kernel page \
   install fast-transformers vendor clean
 
 help: ## list the targets
@@ -19,6 +19,9 @@ help: ## list the targets
 
 app: $(PLAYS) ## open the web app
 	$(BIN)/musicgen app
+
+page: $(PLAYS) ## write the page as a folder of static files, which needs no server of its own (SITE=build/page)
+	$(BIN)/musicgen page $(or $(SITE),build/page)
 
 test: $(INSTALLED) ## run the tests, in minutes
 	$(BIN)/python -m pytest
@@ -93,6 +96,11 @@ model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from r
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 
+# Its takes are kept in runs/critic, so an interrupted run resumes.
+CRITICS = pop909 lieder quartets polish-keyboard groove
+critic: $(INSTALLED) $(CRITICS:%=data/%/meta.json) ## train the critic that chooses among the model's takes
+	$(BIN)/python -m evaluation.critic musicgen/pretrained/ensemble $(CRITICS:%=data/%) -o runs/critic
+
 # The kernel, built again to the same bytes by clang, which comes with ziglang (musicgen/kernel/kernel.c).
 KERNEL = musicgen/kernel/kernel
 WASM = -target wasm32-freestanding -mcpu=generic+simd128+bulk_memory -std=c23 -O3 -ffp-contract=off -fno-sanitize=all \
@@ -111,7 +119,8 @@ BUNDLE = node_modules/.bin/esbuild --bundle --format=esm --minify --legal-commen
 vendor: ## build the page's synthesizer and score renderer from npm packages (needs npm and a network)
 	rm -rf build/vendor && mkdir -p build/vendor
 	cd build/vendor && npm install --no-audit --no-fund --no-save --prefix . $(VENDORED)
-	cd build/vendor && echo 'export { WorkletSynthesizer } from "spessasynth_lib";' | $(BUNDLE) --outfile=synthesizer.js
+	cd build/vendor && echo 'export { WorkletSynthesizer, audioBufferToWav } from "spessasynth_lib"; \
+	  export { BasicMIDI } from "spessasynth_core";' | $(BUNDLE) --outfile=synthesizer.js
 	cd build/vendor && echo 'export { OpenSheetMusicDisplay } from "opensheetmusicdisplay";' | $(BUNDLE) --outfile=osmd.js
 	cp build/vendor/synthesizer.js $(VENDOR)/spessasynth/synthesizer.js
 	cp build/vendor/osmd.js $(VENDOR)/osmd/osmd.js

@@ -10,7 +10,9 @@ const globals = ofEslint("globals");
 export default [
   configs.recommended,
   {
-    languageOptions: { globals: { ...globals.browser, ...globals.audioWorklet } },
+    languageOptions: {
+      globals: { ...globals.browser, ...globals.audioWorklet, ...globals.serviceworker },
+    },
     rules: {
       "no-empty": ["error", { allowEmptyCatch: true }],
       "max-lines-per-function": ["error", { max: 60, skipComments: true, skipBlankLines: true }],

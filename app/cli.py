@@ -23,6 +23,7 @@ from app import output
 # commands finds the name in `parser.get_default("command")` and `arguments.command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
+    "page": ("app.commands.page", "write the web app as a folder of static files"),
     "models": ("app.commands.models", "list the available models"),
     "continue": ("app.commands.making_music", "continue a piece: MIDI, MusicXML or ABC"),
     "end": ("app.commands.making_music", "continue a piece to its end"),
@@ -30,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "accompany": ("app.commands.making_music", "write new parts for a piece"),
     "harmonise": ("app.commands.making_music", "write chords for a melody"),
     "generate": ("app.commands.making_music", "write a piece from scratch"),
+    "edit": ("app.commands.edit", "change a file and keep everything else in it"),
     "tokenize": ("app.commands.tokens", "print a piece as readable tokens"),
     "detokenize": ("app.commands.tokens", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set, or inspect one"),
@@ -46,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # The packages that are imported only where they are needed, and the extra of pyproject.toml that each comes with.
 EXTRAS = {
     **dict.fromkeys(("jinja2", "matplotlib", "pandas", "scipy", "sklearn", "torch"), "train"),
-    **dict.fromkeys(("anyio", "fastapi", "gradio", "orjson", "pydantic", "starlette", "uvicorn"), "app"),
+    **dict.fromkeys(("anyio", "fastapi", "gradio", "orjson", "starlette", "uvicorn"), "app"),
 }  # fmt: skip
 NO_MEMORY = "not enough memory for this; try less at a time"
 LONGEST_MESSAGE = 1000  # characters; a quotation in a message can be of any length

@@ -204,7 +204,8 @@ def progress_bar(title: str) -> Iterator[Callable[..., None]]:
     console = Console(stderr=True)
     on_terminal = sys.stdout.isatty()  # a redirected standard output is left alone
     with Progress(*columns, console=console, transient=True, redirect_stdout=on_terminal) as bar:
-        task = bar.add_task(visible(title), total=None)
+        # Without a total, it would show 0/?.
+        task = bar.add_task(visible(title), total=None, visible=False)
         yield lambda done, total, title=None: bar.update(
-            task, completed=done, total=total, description=title
+            task, completed=done, total=total, description=title, visible=True
         )

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics import style, window
+from evaluation.metrics import style
 from evaluation.metrics.estimates import estimate, grouped, means
 from evaluation.metrics.form import form
-from evaluation.study.realism import separability
-from evaluation.tables import NONE, Table, interval
+from evaluation.tables import Table, interval
 from musicgen.continuation import Continuation, Player, run_together
 from musicgen.generation.request import Request
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.statistics import Measured
 from tokenization.prepared import Prepared
 from tokenization.records import json_of
 from tokenization.score import Meters, Notes, Score, Tempos, Track, excerpt
@@ -45,7 +45,6 @@ REAL = "real"
 PICKUP = 8  # bar of a piece, from 1, that becomes the pickup bar: the last one of the first phrase
 TAKEN_BARS = PICKUP - 1 + BARS  # bars of a piece up to the end of the real continuation
 TEMPO, VELOCITY = 100.0, 80  # the format has neither
-FEWEST_PROMPTS = 10  # for a classifier
 
 MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
 MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
@@ -60,10 +59,8 @@ MEASURES = {
     "repeats": "repeated bars",
     "top_repeated": "repeated top notes",
 }
-APART = "AUC against real"
 CAPTION = """Bars 5 to 16 of each prompt's continuation, mean [95 % interval] over prompts. Similarity: cosine of the
-    style profiles of continuation and prompt. AUC: how well a classifier separates a system from the real pieces, with
-    prompts held apart; 0.5 is chance."""
+    style profiles of continuation and prompt."""
 
 
 def read(path: Path, key: str) -> Notes:
@@ -211,49 +208,33 @@ def _measures(prompt: Notes, written: Notes) -> dict[str, Any]:
     given, whole = piano(prompt), piano(Notes.concatenate([prompt, written]).sorted())
     new = piano(written)
     likeness = style.similarities(style.profiles(given), style.profiles(new))
-    measured = window.statistics(whole, GIVEN_BARS, BARS)
+    measured = Measured(whole, BARS).statistics(GIVEN_BARS, BARS, GIVEN_BARS)
     of_form = form(whole, GIVEN_BARS, BARS)
     assert measured is not None, "files without notes are rejected"
     scale = SCALES[(SCALES @ np.bincount(prompt.pitch % 12, minlength=12)).argmax()]
     return {
         "notes": of_form["notes"],
-        "sounding": measured["sounding"],
+        "sounding": measured.get("length: sounding"),
         "scale": float(scale[written.pitch % 12].mean()),
         **likeness,
         "returns": of_form["returns"],
         "repeats": of_form["repeats"],
-        "top_repeated": measured["top_repeated"],
-        "statistics": measured,
+        "top_repeated": measured.get("top: repeated"),
     }
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row per system, real pieces first: estimates over prompts of the means over continuations."""
     systems = {system: own for (system,), own in grouped(rows, "system").items()}
-    real = systems.get(REAL, [])
     return [
         {
             "system": system,
             "prompts": len({row["prompt"] for row in own}),
             "files": len(own),
             **{name: estimate(means(own, "prompt", name)) for name in MEASURES},
-            "apart": None if system == REAL else _separability(own, real),
         }
         for system, own in sorted(systems.items(), key=lambda one: (one[0] != REAL, one[0]))
     ]
-
-
-def _separability(
-    own: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """Return how well a system's continuations are separated from the real ones; None if there are few prompts."""
-    prompts = {row["prompt"] for row in own} & {row["prompt"] for row in real}
-    both = [row for row in (*own, *real) if row["prompt"] in prompts]
-    if len(prompts) < FEWEST_PROMPTS:
-        return None
-    values = np.array([[*row["statistics"].values()] for row in both], dtype=np.float64)
-    written = np.array([row["system"] != REAL for row in both])
-    return separability(values, written, np.array([row["prompt"] for row in both]))
 
 
 def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
@@ -261,13 +242,10 @@ def mirex_table(table: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         ["prompts · files", *(f"{row['prompts']} · {row['files']}" for row in table)],
         *([title, *(_cell(row[name]) for row in table)] for name, title in MEASURES.items()),
-        [APART, *(_cell(row["apart"], "auc") for row in table)],
     ]
     head = ["", *(row["system"] for row in table)]
     return Table(head=head, rows=rows, caption=filled(CAPTION))
 
 
-def _cell(found: Mapping[str, Any] | None, value: str = "mean") -> str:
-    if found is None:
-        return NONE
-    return interval(found[value], found["low"], found["high"], "{:.2f}".format)
+def _cell(found: Mapping[str, Any]) -> str:
+    return interval(found["mean"], found["low"], found["high"], "{:.2f}".format)

@@ -188,6 +188,8 @@ KINDS = {
     "continuation": "Style of continuations",
     "form": "Form and endings of continuations",
     "infilling": "Infilling",
+    "gaps": "Gaps in music that comes back",
+    "tracks": "Parts after the seam",
     "accompaniment": "Accompaniment",
     "originality": "Overlap with the training pieces",
     "plan": "Adherence to plans",
@@ -227,6 +229,12 @@ ABOUT = {
     "infilling": """Bars in the middle of real pieces are removed and generated again. The table has the loss of the
         true bars in nats per token, with and without the bars after the gap; the F1 score of the notes against the
         true ones; and the similarity of the style in the gap and around it.""",
+    "gaps": """Bars of a melody that are similar to other bars of it are removed and written again, where the melody is
+        alone and where the other parts are given; and a section whose music is elsewhere in the piece is rewritten. For
+        reference, the table has the true bars, the bars before, and the passage elsewhere that is most similar to the
+        true bars.""",
+    "tracks": """The first bars of real pieces are continued as a file that has all their tracks, and as one without
+        those that are silent in these bars. The table compares which parts play then with the pieces themselves.""",
     "accompaniment": """In each piece, the busiest bass, drums and other part are hidden, one at a time, and written
         again. The style of the new part is compared with that of the hidden part; for reference, so are the next bars
         of the piece, another piece of the same style, and another style. The table has the mean ± deviation over
@@ -235,11 +243,11 @@ ABOUT = {
         density, register, loudness (a new value every four bars) and the form A A B A, each with and without
         guidance. The table has the agreement of the plan with the music written for it and, for comparison, with the
         music written freely.""",
-    "realism": """Real pieces are continued from their first bars. The generated and the real bars are cut into windows
-        of 8 bars, and a classifier is trained on some songs to tell generated from real windows in the others, by
-        24 statistics of each window. An AUC of 1 means that it always tells them apart, 0.5 that it cannot. The
-        table also has the AUC without the statistics of loudness, the AUC between two halves of the real songs (a
-        control, about 0.5), and the statistics that discriminate best.""",
+    "realism": """Real pieces are continued from their first bars. Critics learn from training pieces, and continuations
+        of these, to tell generated from real windows of 8 bars: by about 280 statistics, and by piano rolls. They judge
+        other pieces. An AUC of 1 means that they always tell them apart, 0.5 that they cannot. The control is the AUC
+        of critics of two halves of the real pieces. Further rows: critics with some of the statistics, and the single
+        statistics that discriminate best. With -o, takes are kept for the next time.""",
     "originality": """Real pieces are continued from their first bars. For every two generated bars, and for the same
         bars of the piece, the two bars in the training pieces that share the most notes with them, in any key, are
         found. Since the real pieces are held out, they show how similar songs are by chance. The closest passages are
@@ -257,6 +265,13 @@ SIDES = {
     },
     "form": {"written": "generated", "real": "real piece", "middle": "middle of real piece"},
     "infilling": {"written": "generated", "real": "true bars", "alone": "context before only"},
+    "gaps": {
+        "written": "generated",
+        "real": "true bars",
+        "before": "bars before",
+        "best": "best passage",
+    },
+    "tracks": {"written": "generated", "real": "real piece", "without": "without silent tracks"},
     "accompaniment": {
         "written": "generated",
         "real": "hidden part",
@@ -283,6 +298,12 @@ CAPTIONS = {
         [95 % interval: Student's t, or Wilson's for fractions of pieces] over n pieces.""",
     "infilling": f"""loss: of the true bars, in nats per token; f1: agreement with the true notes; likeness: similarity
         of style to the rest of the piece, 0 to 1. {OVER_PIECES}""",
+    "gaps": f"""F1: of notes with the onset and pitch of true ones, and of onsets alone; notes at once, notes overlap:
+        fraction of gaps with such notes; similarity: F1 of the notes of all parts with the most similar passage
+        elsewhere, and with the bars that were rewritten. {OVER_PIECES}""",
+    "tracks": f"""busiest: fraction of pieces in which the part with the most notes before the seam has them after it;
+        playing parts go on, silent parts enter: fraction of these parts that play after the seam; notes by part: the
+        agreement of the parts' shares in the notes with those in the real piece, 0 to 1. {OVER_PIECES}""",
     "accompaniment": """onset–duration, time–pitch, onset–drum: similarity of style to the hidden part, 0 to 1; in
         harmony: fraction of notes that belong to the current chord; divergence: Jensen–Shannon divergence from the
         hidden part, in nats; consonant, unsupported: fraction of the other parts' sounding time with a consonant note
@@ -328,31 +349,30 @@ def _value(found: Result | None, row_n: int) -> str:
     return value + between + ("" if found["n"] == row_n else f" (n {found['n']})")
 
 
-# The table of realism: how well a classifier separates generated bars from real ones.
+# The table of realism: how well critics tell generated bars from real ones.
 
-REALISM_CAPTION = """AUC of a classifier that separates generated from real windows of 8 bars by their statistics, with
-    songs held apart (0.5: indistinguishable) [95 % interval over songs]. overlap: of the distances between
-    generated and real windows with those among real ones, mean of the statistics (1: equal). Further rows: the
-    statistics that separate best on their own, selected on these windows, so that their AUC is optimistic, with their
-    mean on each side. n: songs / windows."""
+REALISM_CAPTION = """AUC of critics that tell generated from real windows of 8 bars, and takes from pieces, by the mean
+    over their windows (0.5: indistinguishable) [95 % interval over pieces; of the control, the least and the greatest].
+    Last rows: the statistics that separate best on their own, selected on these windows, so that their AUC is
+    optimistic, with their mean on each side. n: pieces / windows."""
 
 
 def realism_table(result: Result) -> Table:
-    """Return one row per model and test, then one for each of the most revealing statistics."""
+    """Return one row per model and critic, then one for each of the most revealing statistics."""
     rows = [
         [
             model["model"],
             row["measure"],
             interval(row["auc"], row["low"], row["high"], "{:.2f}".format),
-            number(row["overlap"]),
+            interval(row["piece_auc"], row["piece_low"], row["piece_high"], "{:.2f}".format),
             number(row["written"]),
             number(row["real"]),
-            f"{row['songs']} / {row['windows']}",
+            f"{row['pieces']} / {row['windows']}",
         ]
         for model in result["models"]
         for row in model["table"]
     ]
-    head = ["model", "statistics", "AUC", "overlap", "generated", "real", "n"]
+    head = ["model", "critic", "by window", "by piece", "generated", "real", "n"]
     return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
 
 

@@ -10,15 +10,15 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, deserialize
 
 from musicgen.config import ModelConfig
 from musicgen.parts import MATCHED_LEVELS, PLANNED_LEVELS
-from tokenization.records import from_plain, json_of, suggestion
+from tokenization.records import from_json, from_plain, json_of, suggestion, whole_number
 
 FORMAT = 1
 AGAIN = "; copy or save the model again"  # advice in errors about damage
@@ -139,28 +139,64 @@ def checked_tensors(path: Path, config: ModelConfig) -> dict[str, np.ndarray]:
 def tensors_of(path: Path) -> dict[str, np.ndarray]:
     """Read the tensors of a file: int8 and int64 as they are, and floats exactly, in float32.
 
-    The header is limited, since each tensor named there takes time.
+    The format is read here, since browsers have no safetensors: eight bytes with the length of the header, the header,
+    which is a JSON object with the type, the shape and the place of each tensor, and the tensors, without gaps. The
+    header is limited, since each tensor named there takes time.
     """
-    with path.open("rb") as file:
-        header_bytes = int.from_bytes(file.read(8), "little")
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
     try:
-        if header_bytes > LONGEST_HEADER_BYTES:
-            raise SafetensorError(f"its header is longer than {LONGEST_HEADER_BYTES:,} bytes")
-        stored = deserialize(path.read_bytes())
-    except SafetensorError as error:
+        if start > 8 + LONGEST_HEADER_BYTES:
+            raise ValueError(f"its header is longer than {LONGEST_HEADER_BYTES:,} bytes")
+        header = from_json(data[8:start], "its header")
+        places = _places(header, len(data) - start)
+    except ValueError as error:
         raise ValueError(f"{path} is not a safetensors file ({error}){AGAIN}") from None
-    return {name: _array(path, name, **tensor) for name, tensor in stored}
+    return {
+        name: _array(path, name, str(header[name]["dtype"]), shape, data[start + at : start + stop])
+        for name, (shape, at, stop) in places.items()
+    }
+
+
+def _places(header: Any, size: int) -> dict[str, tuple[list[int], int, int]]:
+    """Return the shape of each tensor in a header, and where its `size` bytes begin and end."""
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a JSON object")
+    places: dict[str, tuple[list[int], int, int]] = {}
+    for name, told in header.items():
+        if name == "__metadata__":
+            continue
+        try:
+            shape = [whole_number(one, "a size") for one in told["shape"]]
+            at, stop = (whole_number(one, "a place") for one in told["data_offsets"])
+            size_of_one = _BYTES.get(told["dtype"])  # None: refused later
+        except (KeyError, TypeError, ValueError):
+            raise ValueError("its header does not describe tensors") from None
+        if min(shape, default=0) < 0:
+            raise ValueError("its header has a tensor of a negative size")
+        if size_of_one is not None and stop - at != prod(shape) * size_of_one:
+            raise ValueError("its header has a tensor of another size than its shape")
+        places[name] = shape, at, stop
+    end = 0
+    for _, at, stop in sorted(places.values(), key=lambda place: place[1:]):
+        if at != end or stop < at:
+            raise ValueError("its tensors have gaps, or share bytes")
+        end = stop
+    if end != size:
+        raise ValueError(f"it has {size:,} bytes of tensors, and its header {end:,}")
+    return places
 
 
 _TYPES = {"F32": "<f4", "BF16": "<u2", "F16": "<f2", "I8": "i1", "I64": "<i8"}
+_BYTES = {name: np.dtype(kind).itemsize for name, kind in _TYPES.items()}
 
 
-def _array(path: Path, name: str, dtype: str, shape: list[int], data: bytearray) -> np.ndarray:
+def _array(path: Path, name: str, dtype: str, shape: list[int], data: bytes) -> np.ndarray:
     if dtype not in _TYPES:
         raise ValueError(
             f"{path} has {name!r} in the type {dtype}; weights of other types than {', '.join(_TYPES)} are refused"
         )
-    array = np.frombuffer(data, _TYPES[dtype]).reshape(shape)
+    array = np.frombuffer(bytearray(data), _TYPES[dtype]).reshape(shape)
     if dtype == "BF16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float32) if dtype == "F16" else array

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from musicgen.critic import Critic, chosen, faults
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
-from tokenization.analysis.chords import first_known_tick, with_guesses_before
-from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.chords import like_given, parse, symbol_of, with_locked
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.playing import Playing
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, write_score
 from tokenization.grammar import Excluding, Grammar
 from tokenization.language import Goal, Language, Wanted
 from tokenization.records import whole_number
-from tokenization.score import Score, excerpt
+from tokenization.score import Marker, Score, excerpt
 
 if TYPE_CHECKING:
     from musicgen.performer import Performer
@@ -39,6 +41,7 @@ class Player:
     language: Language
     weights: Callable[[], Performer]  # reads them; can be pickled for other processes
     networks: Callable[[], Network] | None = None  # reads them to play; None: by way of torch
+    critics: Callable[[], Critic | None] | None = None  # reads the critic that chooses among takes
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
     given: str = ""  # the name or path that was asked for
@@ -57,9 +60,14 @@ class Player:
 
         return network_of(self.performer)
 
+    @cached_property
+    def critic(self) -> Critic | None:
+        """What chooses among takes; None if the model has none."""
+        return None if self.critics is None else self.critics()
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle all but the weights; another process reads them when it needs them."""
-        read = {"performer", "network"}
+        read = {"performer", "network", "critic"}
         return {name: value for name, value in vars(self).items() if name not in read}
 
 
@@ -105,7 +113,14 @@ class Generation:
             sampling = replace(sampling, by_kind=model.language.draws_by_kind)
         self.model, self.request = model, replace(request, sampling=sampling)
         self._ids, self._grammar, self._more = ids, grammar, more
-        self.job = Progress(request.variations)  # replaced by the job once the work begins
+        self.job = Progress(
+            request.variations * self.each
+        )  # replaced by the job once the work begins
+
+    @property
+    def each(self) -> int:
+        """The number of takes drawn for each that is returned."""
+        return 1
 
     def order(self) -> Order:
         """Return the order for a process that has the model."""
@@ -116,7 +131,8 @@ class Generation:
         requested = [name for name, value in plan.items() if value is not None]
         guiding = tuple(language.plan_tokens(requested))
         more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
-        return order(self.request, ids, self._grammar, **more)
+        request = replace(self.request, variations=self.request.variations * self.each)
+        return order(request, ids, self._grammar, **more)
 
     def check(self) -> None:
         """Raise the error that ended the work, if any."""
@@ -150,13 +166,19 @@ class MusicGeneration(Generation):
 
     def takes(self) -> list[Take]:
         """Return the variations so far."""
-        takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+        takes = self._chosen(
+            [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+        )
         return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
 
     def check(self) -> None:
         """Raise the error that ended the work, if any; music cut short by a bound is kept, with a remark."""
         if self.job.error is not None:
             raise self.job.error
+
+    def _chosen(self, takes: list[Take]) -> list[Take]:
+        """Return the takes to show, of all that were drawn."""
+        return takes
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -167,6 +189,18 @@ class MusicGeneration(Generation):
     def _take(self, number: int, ids: np.ndarray) -> Take:
         """Return a variation as a take."""
         raise NotImplementedError
+
+    def _played(self, playing: Playing | None, score: Score, where: NewMusic, number: int) -> Score:
+        """Return a piece with its new notes played as the given ones, unless they keep no promises."""
+        if playing is None or self.request.free:
+            return score
+        return playing.apply(score, where.is_new(score.notes), self.request.seed + number)
+
+    def _finished(self, score: Score, where: NewMusic) -> Score:
+        """Return a piece with its new notes finished, unless they keep no promises."""
+        if self.request.free:
+            return score
+        return self.model.language.finished(score, where.is_new(score.notes))
 
     def _made(
         self, number: int, ids: np.ndarray, score: Score, new: Score, edit: Edit | None, about: Any
@@ -234,16 +268,45 @@ class Continuation(MusicGeneration):
         before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
         super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
 
+    @property
+    def each(self) -> int:
+        """The number of takes drawn for each that is returned."""
+        return self.request.draw if self.model.critic and not self.request.tokens else 1
+
+    def _chosen(self, takes: list[Take]) -> list[Take]:
+        critic, begun, each = self.model.critic, self.prompt.bars, self.each
+        if critic is None or each == 1:
+            return takes
+        stop, ends = begun + self.request.bars, self.request.ends
+        # The critic has learned from music as the language rounds it.
+        heard = [
+            decode_partial(self.model.language, take.ids, stop, self.prompt.setting)
+            for take in takes
+        ]
+        ranks = [
+            (faults(score, begun, stop, ends=ends), critic.doubt(score, begun, stop))
+            for score in heard
+        ]
+        best = chosen(ranks, [take.continuation for take in takes], each)
+        return [
+            replace(
+                takes[one], number=number, provenance={**takes[one].provenance, "best_of": each}
+            )
+            for number, one in enumerate(best)
+        ]
+
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, request = self.prompt, self.request
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
-        score = with_guesses_before(
-            score, min(prompt.ticks, first_known_tick(prompt.score.markers))
-        )
+        where = NewMusic(start=prompt.ticks)
+        score = self._finished(self._played(prompt.playing, score, where, number), where)
+        given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
+        new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
+        score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
         over_chords = bool(request.chords)
-        where = {"start": prompt.ticks, "over_chords": over_chords}
-        edit = edit_of(prompt.original, prompt.score, self.model.language, **where)
+        new_music = {"start": prompt.ticks, "over_chords": over_chords}
+        edit = edit_of(prompt.original, prompt.score, self.model.language, **new_music)
         about = {
             "prompt": prompt.name or None,
             "prompt_bars": [1, prompt.bars] if prompt.bars else None,
@@ -253,6 +316,19 @@ class Continuation(MusicGeneration):
             **({"chords": request.chords} if over_chords else {}),
         }
         return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
+
+    def _as_asked(self, markers: Sequence[Marker], lines: np.ndarray) -> list[Marker]:
+        """Return the chords of the new bars with the symbols of the requested ones."""
+        chords = self.request.chords
+        if not chords:
+            return [*markers]
+        found: list[Marker] = []
+        for marker in markers:
+            bar = int(np.searchsorted(lines, marker.onset_ticks, side="right")) - 1
+            names = chords[(bar - self.prompt.bars) % len(chords)]
+            symbols = [symbol_of(name) for name in names if parse(name) == marker.text]
+            found.append(replace(marker, symbol=next(iter(symbols), "")))
+        return found
 
 
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens
@@ -299,6 +375,7 @@ class Completion(MusicGeneration):
         """
         given = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
+            "sources": goal.sources,
             "unlike": tuple(goal.replaced.tolist()),
         }
         super().__init__(model, goal.prompt, goal.grammar, request, **given)
@@ -309,14 +386,19 @@ class Completion(MusicGeneration):
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
+        score = self._played(self.piece.playing, score, self._where, number)
+        score = self._finished(score, self._where)
         # Chords are those of the piece, unless they are a part to write.
-        score = with_guesses_before(score, first_known_tick(self.piece.score.markers))
+        markers = like_given(score.markers, self.piece.score.markers)
         if self.goal.writes_chords:
-            markers = [
-                replace(one, is_guess=one.is_guess and not self._where.holds(one.onset_ticks))
-                for one in score.markers
-            ]
-            score = score.replace(markers=tuple(markers))
+            holds = self._where.holds
+            markers = tuple(
+                Marker(one.onset_ticks, one.text) if holds(one.onset_ticks) else one
+                for one in markers
+            )
+            if self.request.keeps_chords:
+                markers = with_locked(markers, self.piece.score.markers)
+        score = score.replace(markers=markers)
         about = {
             "piece": self.piece.name,
             **input_facts(self.piece.encoded.ids, self.piece.tracks),
@@ -339,8 +421,8 @@ class TokenCompletion(Generation):
 
     def __init__(self, model: Player, goal: Goal, request: Request) -> None:
         """Take a goal for the piece in the model's language."""
-        elsewhere = tuple(goal.elsewhere.tolist())
-        super().__init__(model, goal.prompt, goal.grammar, request, elsewhere=elsewhere)
+        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
+        super().__init__(model, goal.prompt, goal.grammar, request, **given)
         self.goal = goal
 
     def whole(self) -> np.ndarray:
@@ -367,6 +449,8 @@ def infilling(
             f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
         ) from None
     first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
+    if parts is None and _has_chords(piece, first, last):
+        parts = range(len(piece.score.tracks))  # all but the chords, which stay
     write = None if parts is None else _parts(model, piece, parts)
     plan = _plan(model, request, piece.bars, first - 1, last)
     goal = model.language.infilling(
@@ -376,6 +460,15 @@ def infilling(
     where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
     written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
     return Completion(model, piece, goal, request, written, where)
+
+
+def _has_chords(piece: Piece, first: int, last: int) -> bool:
+    """Return whether chords of some bars are given, not guessed."""
+    if not 1 <= first <= last <= piece.bars:
+        return False
+    start, stop = bar_lines(piece.score, last)[[first - 1, last]]
+    markers = piece.score.markers
+    return any(start <= one.onset_ticks < stop and not one.is_guess for one in markers)
 
 
 def _parts(model: Player, piece: Piece, names: Collection[int | str]) -> list[Wanted]:
@@ -406,6 +499,11 @@ def accompaniment(
     """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     wanted = _parts(model, piece, write)
+    is_locked = not any(one.is_guess for one in piece.score.markers)
+    if request.keeps_chords and [*write] == ["chords"] and is_locked:
+        raise ValueError(
+            "all chords are locked; select bars and unlock the chords that are to be written anew"
+        )
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where)

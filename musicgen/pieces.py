@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.chords import first_known_tick, with_guesses_before
+from tokenization.analysis.chords import like_given
 from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.playing import Playing, playing_of
 from tokenization.edit import Edit
 from tokenization.formats import WithMidi, file_of, kind_of, read_file
 from tokenization.language import Encoded, Language
 from tokenization.limits import GENEROUS, read_source
 from tokenization.records import whole_number
-from tokenization.score import Notes, Score
+from tokenization.score import Score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Prompt:
     bars: int
     setting: Any  # what the language keeps besides the tokens
     score: Score  # these bars as encoded
+    playing: Playing | None = None  # how these bars are played; None without any
     tracks: Any = None
     original: bytes | None = None  # the file that the piece was read from
     idea: Mapping[str, Any] = field(default_factory=dict)  # requested of a piece from nothing
@@ -51,6 +53,7 @@ class Piece(WithMidi):
     language: Language
     encoded: Encoded
     score: Score  # the piece as encoded, which can differ from the file
+    playing: Playing  # what encoding rounds
     remarks: tuple[str, ...] = ()
     tracks: Any = None  # the tracks of the file that were chosen; None if the language chose
     original: bytes | None = None  # the file that it was read from, into which new music is written
@@ -84,12 +87,14 @@ class Piece(WithMidi):
         decoded = decode_partial(self.language, ids, bars, self.encoded.setting)
         if self.language.bar is not None:  # begin the next bar: the last one is complete
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
+        heard = in_file(decoded, self.score)
         return Prompt(
             name=self.name,
             ids=self.language.described(ids, self.score.key_signature),
             bars=bars,
             setting=self.encoded.setting,
-            score=in_file(decoded, self.score),
+            score=heard,
+            playing=self.playing.before(int(bar_lines(heard, bars)[-1])),
             tracks=self.tracks,
             original=self.original,
         )
@@ -116,11 +121,13 @@ def piece_of(
     """Return a score as a piece in a language; `original` is the file that it was read from, if any."""
     arranged = language.arrange(score, tracks)
     encoded = language.encode_for_model(arranged, score)
+    heard = in_file(language.decode(encoded.ids, encoded.setting), arranged)
     return Piece(
         name=name,
         language=language,
         encoded=encoded,
-        score=in_file(language.decode(encoded.ids, encoded.setting), arranged),
+        score=heard,
+        playing=playing_of(arranged, heard, language.onset_steps),
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
         tracks=tracks,
         original=original,
@@ -128,20 +135,20 @@ def piece_of(
 
 
 def in_file(score: Score, arranged: Score) -> Score:
-    """Give a decoded score the file's times and tracks, and mark its guessed chords."""
+    """Give a decoded score the file's times and tracks, and its chords their symbols; mark those that are guesses."""
     tracks = [
         replace(track, sources=before.sources)
         for track, before in zip(score.tracks, arranged.tracks, strict=False)
     ]
-    known = first_known_tick(arranged.markers) * score.ticks_per_beat / arranged.ticks_per_beat
-    said = arranged.replace(notes=Notes.empty(), markers=()).rescaled(score.ticks_per_beat)
-    return with_guesses_before(score, known).replace(
+    given = arranged.rescaled(score.ticks_per_beat)
+    return score.replace(
+        markers=like_given(score.markers, given.markers),
         tracks=(*tracks, *score.tracks[len(tracks) :]),
         file_times=arranged.file_times,
         key_signature=arranged.key_signature,
-        key_changes=said.key_changes,
-        texts=said.texts,
-        extent=said.extent,
+        key_changes=given.key_changes,
+        texts=given.texts,
+        extent=given.extent,
     )
 
 

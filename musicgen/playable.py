@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musicgen.checkpoint import Card, checked_tensors, folder_of, read_card, shipped, weights_path
 from musicgen.continuation import Continuation, Player, Take, accompaniment, infilling
+from musicgen.critic import FILE as CRITIC
+from musicgen.critic import Critic
 from musicgen.generation.batch import Network
-from musicgen.generation.request import Request
+from musicgen.generation.request import DRAWN, Request
 from musicgen.generation.sampling import Sampling
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
@@ -78,6 +80,7 @@ class Playable(Player):
         bars: int | None = None,
         tokens: int | None = None,
         variations: int = Request.variations,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         ends: bool = Request.ends,
@@ -92,6 +95,7 @@ class Playable(Player):
         - `prompt_bars`: continue the first bars; by default, the whole piece.
         - `bars` or `tokens`: the length of the continuation; by default, 16 bars.
         - `variations`: the number of takes to return.
+        - `draw`: the number of takes drawn for each, of which the model's critic, if it has one, chooses.
         - `seed`: the same request with the same seed gives the same takes.
         - `sampling`: how freely tokens are chosen, such as Sampling(temperature=0.9).
         - `ends`: the music ends with the last bar.
@@ -100,7 +104,8 @@ class Playable(Player):
           "players": 3, "form": "A A B A"}; a list has one value per bar.
         - `idea`: what a piece from nothing is to be, such as {"style": "song", "key": "G minor", "tempo": 90,
           "metre": "3/4", "parts": ["flute", "piano"]}.
-        - `free`: parts may leave their instrument's range, winds play chords, the metre change, and endings play on.
+        - `free`: parts may leave their range and habits, winds play chords, the metre change, endings play on, and new
+          parts disregard the given ones.
 
         Raises ValueError for what the model's language cannot express.
         """
@@ -112,6 +117,7 @@ class Playable(Player):
             bars=Request.bars if bars is None else bars,
             tokens=tokens,
             variations=variations,
+            draw=draw,
             seed=seed,
             sampling=sampling,
             ends=ends,
@@ -213,6 +219,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         language=model_language,
         weights=partial(_read_weights, folder, device, card.sha256),
         networks=partial(_read_network, folder, device, card.sha256),
+        critics=partial(_read_critic, folder),
         trained_length=card.trained_length,
         sha256=card.sha256,
         given=name,
@@ -296,6 +303,12 @@ def _read_network(folder: Path, device: str, sha256: str) -> Network:
     _check_same(card, sha256)
     path = weights_path(folder, card)
     return KernelNetwork(config, checked_tensors(path, config), path)
+
+
+def _read_critic(folder: Path) -> Critic | None:
+    """Read the critic in a model's folder, if there is one."""
+    path = folder / CRITIC
+    return Critic.read(path) if path.is_file() else None
 
 
 def _read_weights(folder: Path, device: str, sha256: str) -> Performer:

@@ -88,7 +88,7 @@ class Recaller:
             other.take(np.array([*unlike, self.bar]))
             found.avoid(other)
         if len(elsewhere):
-            found.take(np.array([*elsewhere, self._restart]))
+            found.take(np.array([*elsewhere, self.bar, self._restart]))
         found.set_sources(sources or {})
         return found
 
@@ -99,7 +99,8 @@ class Recollection:
     def __init__(self, recaller: Recaller, strength: float = 1.0) -> None:
         """Begin before the first token; `strength` scales the effect of recall."""
         self.recaller, self.strength = recaller, strength
-        self.expected: tuple[int, np.ndarray] = (-1, np.zeros(0))  # a bar, its expected drum hits
+        # A bar, its expected drum hits, and whether they differ from those of the bar before.
+        self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
         kernel = recaller.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)
@@ -178,12 +179,16 @@ class Recollection:
         return other
 
     def set_sources(self, sources: Mapping[int, int]) -> None:
-        """Set the source of bars that the plan has return, bar → source; both are counted from the next bar."""
+        """Set the source of bars that the plan has return, bar → source; both are counted from the next bar.
+
+        Sources below 0 are counted back from the last bar elsewhere, −1.
+        """
         now = self["begun"]
         self._reserve(0, max(0, now + max(sources, default=0) + 1 - self._most_bars))
         for bar, source in sources.items():
             at = (bar + now) * self.recaller.columns + REQUESTED_SOURCE
-            self._bars.write(np.array([source + now], np.int32), 4 * at)
+            # An empty bar follows those elsewhere.
+            self._bars.write(np.array([source + now - (source < 0)], np.int32), 4 * at)
 
     def avoid(self, other: Recollection) -> None:
         """Recall no bar with the notes of a bar that another sequence has completed."""

@@ -137,7 +137,9 @@ def test_every_command_can_be_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_make_targets_exist(line: str):
     done = subprocess.run([*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert {"app": "musicgen app", "test": "-m pytest"}[line.split()[1]] in done.stdout
+    assert {"app": "musicgen app", "page": "musicgen page", "test": "-m pytest"}[
+        line.split()[1]
+    ] in done.stdout
 
 
 def test_the_extras_are_those_of_the_package():

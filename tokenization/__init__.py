@@ -1,1 +1,1 @@
-"""Music to token ids and back: MIDI files, scores, and the four token languages."""
+"""Music to token ids and back: MIDI files, scores, and the three token languages."""

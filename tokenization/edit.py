@@ -30,11 +30,12 @@ class NewMusic:
 
     def new_in(self, score: Score) -> Score:
         """Return the score with only its new notes."""
-        notes = score.notes
-        is_new = self.holds(notes.onset_ticks)
-        if self.tracks is not None:
-            is_new = is_new & np.isin(notes.track, self.tracks)
-        return score.replace(notes=notes[is_new])
+        return score.replace(notes=score.notes[self.is_new(score.notes)])
+
+    def is_new(self, notes: Notes) -> np.ndarray:
+        """Return whether each note is new: (N,)."""
+        own = True if self.tracks is None else np.isin(notes.track, self.tracks)
+        return self.holds(notes.onset_ticks) & own
 
     def holds(self, ticks: Any) -> Any:
         """Return whether ticks are in the new bars."""
@@ -91,8 +92,9 @@ class Edit(NewMusic):
             notes = score.notes[score.notes.track == index]
             part = heard[index] if index < len(heard) else Track()
             played = [source for source in part.sources if len(pitches.get(source, ()))]
-            if not played:
-                yield score.tracks[index], None, notes
+            if not played:  # a new part, or a track that enters
+                known = [source for source in part.sources if source in sources]
+                yield (part, known[0], notes) if known else (score.tracks[index], None, notes)
                 continue
             busiest = max(played, key=lambda source: len(pitches[source]))
             program = sources[busiest].program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenization.analysis.beats import from_a_bar_line
+from tokenization.changes import Change, Reading, changes_from
 from tokenization.edit import Edit, NotKept
-from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
-from tokenization.midi.reading import ZIP
+from tokenization.limits import GENEROUS, ZIP, Limits, MusicFileError, read_source
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -180,6 +180,41 @@ def _in_its_file(edit: Edit, score: Score) -> Score:
     except (NotKept, MusicFileError):
         return score
     return from_a_bar_line(edited)[0]
+
+
+def changed(
+    data: bytes,
+    made: Sequence[Change],
+    reading: Reading | None = None,
+    *,
+    suffix: str = "",
+    provenance: Provenance | None = None,
+) -> bytes:
+    """Return a MIDI or MusicXML file with changes, which alter nothing else in it.
+
+    `reading` gives the ticks and tracks in which they are stated, by default those of the file. Raises NotKept if the
+    file cannot hold them, and ValueError if they are outside the piece. The provenance replaces that in the file.
+    """
+    kind, texts = kind_of(data, suffix), None if provenance is None else _texts(provenance)
+    if kind == "midi":
+        from tokenization.midi.changing import changed_midi
+
+        return changed_midi(data, made, reading, texts)
+    if kind == "musicxml":
+        from tokenization.notation.musicxml.changing import changed_musicxml
+
+        return changed_musicxml(data, made, reading)
+    raise NotKept("its format is read only")
+
+
+def edit(source: bytes | str | Path, changes: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a MIDI or MusicXML file, given as a path or bytes, with changes such as {"change": "transpose", …}.
+
+    They are described in tokenization/changes.py; ticks and tracks are those of the file. Nothing else changes.
+    """
+    data = read_source(source, GENEROUS, None)[1]
+    suffix = "" if isinstance(source, bytes) else Path(source).suffix
+    return changed(data, changes_from([*changes]), suffix=suffix)
 
 
 def write_score(

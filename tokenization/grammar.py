@@ -33,6 +33,10 @@ class Grammar(ABC):
         for place in range(len(ids)):
             self.advance(ids[place : place + 1])
 
+    def leaning(self) -> np.ndarray | None:
+        """Return the nats to add to the logits of the next token, (B, V) float32, or None for none."""
+        return None
+
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return the tokens to append instead of the sampled ones; by default, these."""
         return tokens
@@ -78,6 +82,9 @@ class Excluding(Grammar):
         mask = self._grammar.allowed().copy()
         mask[:, list(self._tokens)] = False
         return mask
+
+    def leaning(self) -> np.ndarray | None:
+        return self._grammar.leaning()
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         return self._grammar.instead(tokens)

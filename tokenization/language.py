@@ -150,6 +150,8 @@ class Goal:
     """Turns the prompt and its continuation, complete or not, into the plain ids of the whole piece."""
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the bars of the piece that the prompt leaves out. A model with recall can copy from them."""
+    sources: Mapping[int, int] = field(default_factory=dict)
+    """The bar that a bar to write returns to, counted in the prompt; the last bar `elsewhere` is −1."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the original bars of a gap. The new ones should differ from them."""
     setting: Callable[[Any], Any] = lambda setting: setting
@@ -239,6 +241,10 @@ class Language(ABC):
         `setting` comes from the piece that the ids encode or continue. Ids that come neither from `encode` nor from a
         grammar need `validate` first.
         """
+
+    def finished(self, score: Score, new: np.ndarray) -> Score:
+        """Return a piece with some new notes, (N,), made to keep what the language promises of their lengths."""
+        return score
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
         """Complete a valid prefix and cut it after a number of bars.

@@ -182,10 +182,11 @@ class Marker:
     onset_ticks: int
     text: str
     is_guess: bool = field(default=False, compare=False)  # a chord inferred from the notes
+    symbol: str = field(default="", compare=False)  # the chord as written, if that says more
 
     def at(self, onset_ticks: int) -> Marker:
         """Return a copy at another tick."""
-        return Marker(onset_ticks, self.text, self.is_guess)  # faster than `replace`
+        return Marker(onset_ticks, self.text, self.is_guess, self.symbol)  # faster than `replace`
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ class Devices:
         if self.count > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if kind == "cuda" else "gloo")
             atexit.register(dist.destroy_process_group)
+        # Over the processors, so that no GPU has to finish its step first.
+        self._control = dist.new_group(backend="gloo") if self.count > 1 else None
 
     def module_of(self, model: Performer) -> nn.Module:
         """Move a model to the device; return the module that computes its loss."""
@@ -82,6 +84,14 @@ class Devices:
             value = value.clone()
             dist.all_reduce(value)
         return value
+
+    def agree(self, stopping: bool, elapsed: float) -> tuple[bool, float]:
+        """Return whether any process is to stop, and the clock of the first; every process has to call this."""
+        if self._control is None:
+            return stopping, elapsed
+        said = torch.tensor([stopping, elapsed if self.is_first else 0.0], dtype=torch.float64)
+        dist.all_reduce(said, group=self._control)
+        return bool(said[0]), float(said[1])
 
     def wait(self) -> None:
         """Wait until all processes have called this."""

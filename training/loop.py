@@ -183,7 +183,9 @@ class Run:
                     self._save(sums)
             if self._is_out_of_patience():
                 return OUT_OF_PATIENCE
-            if self._is_stopped() and self.state.step < self.steps:
+            asked = self.devices.agree(self._stopping, self.schedule.clock)
+            is_stopped, self.schedule.elapsed = asked
+            if is_stopped and self.state.step < self.steps:
                 return STOPPED
         return FINISHED
 
@@ -349,12 +351,3 @@ class Run:
         if self.schedule.seconds is not None or patience is None:
             return False
         return self.state.stale >= patience
-
-    def _is_stopped(self) -> bool:
-        """Return whether to stop after this batch; several processes agree on it only when a log is due."""
-        if self.devices.count == 1:
-            return self._stopping
-        if not self._is_due(self.config.log_every):
-            return False
-        requests = torch.tensor(float(self._stopping), device=self.devices.device)
-        return bool(self.devices.sum(requests))

@@ -135,15 +135,12 @@ class Schedule:
             raise ValueError(
                 "a timed run holds its learning rate; add --set optimiser.schedule=hold"
             )
-        if seconds is not None and batches.processes > 1:
-            raise ValueError(
-                "a timed run needs a single device, since the clocks of several differ"
-            )
         self.settings, self.seconds = settings, seconds
         self.configured_steps = batches.steps(settings.steps, settings.epochs)
         epochs = settings.cosine_epochs
         self.cosine_steps = self.configured_steps if epochs is None else batches.steps(None, epochs)
         self.in_tail, self.tail_from = False, 0  # the step at which the tail began
+        self.elapsed = 0.0  # seconds since the start, by the clock on which all processes agree
         self._started, self._first_step, self._tail_elapsed = time.monotonic(), 0, 0.0
 
     @property
@@ -154,10 +151,11 @@ class Schedule:
     def start(self, step: int) -> None:
         """Start the clock at a step."""
         self._started, self._first_step, self.in_tail = time.monotonic(), step, False
+        self.elapsed = 0.0
 
     @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
+    def clock(self) -> float:
+        """Seconds since the start by this process's clock."""
         return time.monotonic() - self._started
 
     @property
@@ -178,8 +176,9 @@ class Schedule:
         """Return the number of steps after which the run ends, estimated from the pace so far if it is timed."""
         if self.seconds is None:
             return self.configured_steps
-        pace = self.elapsed / max(1, step - self._first_step)  # seconds per step
-        return step + max(0, round((self.seconds - self.elapsed) / max(1e-9, pace)))
+        elapsed = self.clock
+        pace = elapsed / max(1, step - self._first_step)  # seconds per step
+        return step + max(0, round((self.seconds - elapsed) / max(1e-9, pace)))
 
     def rate(self, step: int, began: int = 0) -> float:
         """Return the current learning rate at a step; `began` is the step at which the warm-up began."""

@@ -118,7 +118,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the takes of each piece: NAME.prompt_cont_0.mid and NAME.cont_0.mid, NAME.infill_0.mid, …"""
+    """Write the takes of each piece: NAME.prompt_cont_0.mid and NAME.cont_0.mid, NAME.infill_0.mid, idea_0.mid, …"""
     from musicgen.pieces import empty_prompt
     from musicgen.playable import load
 
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
         output.remark([model.slow_because])
     if arguments.command == "generate":
         prompt = empty_prompt(model.language, _given_values(arguments, IDEA), request.plan)
-        tasks = [_continuation(request, model, prompt, model.name.replace(":", "-"))]
+        tasks = [_continuation(request, model, prompt, "idea")]
     else:
         tasks = _tasks(arguments, request, model)
     midi_files = _write_all(arguments, tasks)
@@ -159,7 +159,7 @@ def _range(text: str) -> tuple[int, int]:
 
 def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     """Declare the shared options; with `lengths`, also those of commands that write music of a given length."""
-    from musicgen.generation.request import Request
+    from musicgen.generation.request import DRAWN, Request
     from musicgen.generation.sampling import CONTROLS
     from musicgen.playable import DEFAULT
 
@@ -173,6 +173,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
+        parser.add_argument(
+            "--draw", type=int, default=DRAWN, metavar="N",
+            help="draw N for each take and keep the most convincing, if the model has a critic (default: %(default)s)",
+        )  # fmt: skip
     parser.add_argument(
         "--variations", type=int, default=Request.variations, metavar="K", help="takes to write"
     )
@@ -190,7 +194,8 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )
     parser.add_argument(
         "--free", action="store_true",
-        help="let the metre change, parts leave their instrument's range, winds play chords, and endings play on",
+        help="let the metre change, parts leave their range and habits, winds play chords, endings play on, and new "
+        "parts disregard the given ones",
     )  # fmt: skip
     add_device(parser)
     parser.add_argument(
@@ -239,23 +244,26 @@ def _request_of(arguments: argparse.Namespace) -> Request:
     """Build the request from the options, and check it before any file is read."""
     from musicgen.generation.request import Request
     from musicgen.generation.sampling import Sampling
-    from tokenization.analysis.chords import read_chords
+    from tokenization.analysis.chords import read_chords, taken_as
     from tokenization.records import json_of
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
-    if (number := arguments.variations) > MOST_VARIATIONS:
-        raise ValueError(f"--variations is {number}; it must be at most {MOST_VARIATIONS}")
+    for name in ("variations", "draw"):
+        if (number := getattr(arguments, name, 1)) > MOST_VARIATIONS:
+            raise ValueError(f"--{name} is {number}; it must be at most {MOST_VARIATIONS}")
     given = _given_values(arguments, PLAN)
     file = given.pop("plan", None)
     plan = {} if file is None else json_of(file)
     if not isinstance(plan, dict):
         raise ValueError(f'{file} is not a plan, which looks like {{"density": 4, "form": "A B"}}')
     line = getattr(arguments, "chords", None)
+    chords = None if line is None else read_chords(line)
+    output.remark(filter(None, [taken_as(chords or [])]))
     return from_options(
         Request,
         arguments,
-        chords=None if line is None else read_chords(line),
+        chords=chords,
         plan={**plan, **given} or None,
         sampling=from_options(Sampling, arguments),
     )
@@ -330,11 +338,11 @@ def _continuation(request: Request, model: Playable, prompt: Prompt, stem: str) 
     from musicgen.continuation import Continuation
 
     stem = file_stem(stem)
-    whole = {f"{stem}.prompt_cont_": "score"} if prompt.bars else {}
+    whole = {f"{stem}.prompt_cont_": "score", f"{stem}.cont_": "continuation"}
     return Task(
         work=Continuation(model, prompt, request),
         bars=None if request.tokens else request.bars,
-        stems={**whole, f"{stem}.cont_": "continuation"},
+        stems=whole if prompt.bars else {f"{stem}_": "continuation"},
     )
 
 
@@ -359,17 +367,28 @@ def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Pat
     rows: list[dict[str, Any]] = []
     midi_files: list[Path] = []
     running = list(tasks)
-    unit = "tokens" if tasks[0].bars is None else "bars"
-    with output.progress_bar(f"{model}: {unit}") as show:
-        for _ in run_together([task.work for task in tasks]):
-            show(*(sum(numbers) for numbers in zip(*map(_progress, tasks), strict=True)))
-            for task in [task for task in running if task.work.job.ended.is_set()]:
-                running.remove(task)
-                for take, paths in _write_takes(arguments, task):
-                    midi_files += paths
-                    spent = round(time.perf_counter() - begun, 3)
-                    facts = {"seconds": spent, "seed": task.work.request.seed, "model": model}
-                    rows.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
+    unit = "token" if tasks[0].bars is None else "bar"
+    try:
+        with output.progress_bar(f"{model}: {unit}s") as show:
+            for _ in run_together([task.work for task in tasks]):
+                show(*(sum(numbers) for numbers in zip(*map(_progress, tasks), strict=True)))
+                for task in [task for task in running if task.work.job.ended.is_set()]:
+                    running.remove(task)
+                    for take, paths in _write_takes(arguments, task):
+                        midi_files += paths
+                        spent = round(time.perf_counter() - begun, 3)
+                        facts = {"seconds": spent, "seed": task.work.request.seed, "model": model}
+                        rows.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
+        total = sum(_progress(task)[1] * task.work.request.variations for task in tasks)
+        takes = f"{counted(len(rows), 'take')}, " if len(rows) > 1 else ""
+        lines = [f"{takes}{counted(total, unit)} in {time.perf_counter() - begun:.1f} s"]
+        asked = sum(task.work.request.variations for task in tasks)
+        if silent := asked - len(rows):
+            lines.append(f"Not written, because they have no notes: {silent} of {asked} takes.")
+        output.remark(lines if rows else [])
+    finally:  # the names of the files come last, and also after an error or Ctrl-C
+        for row in () if arguments.json else rows:
+            output.write(row["midi"])
     if not rows:
         more = "more --bars or --tokens, " if "bars" in arguments else ""
         raise ValueError(
@@ -377,13 +396,6 @@ def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Pat
         )
     if arguments.json:
         output.write_json(rows)
-    seconds = time.perf_counter() - begun
-    speed = sum(row["tokens"] for row in rows) / max(seconds, 1e-9)
-    lines = [f"{counted(len(rows), 'take')} in {seconds:.1f} s, {speed:.0f} tokens/s"]
-    asked = sum(task.work.request.variations for task in tasks)
-    if silent := asked - len(rows):
-        lines.append(f"Not written, because they have no notes: {silent} of {asked} takes.")
-    output.remark(lines)
     return midi_files
 
 
@@ -406,8 +418,6 @@ def _write_takes(arguments: argparse.Namespace, task: Task) -> Iterator[tuple[Ta
             continue
         number, paths = _write_take(arguments, take, task.stems, number)
         number += 1
-        if not arguments.json:
-            output.write(str(paths[0]))
         yield take, paths
 
 

@@ -15,11 +15,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from app.web.composing.composer import Composer, RemoteJob
+from app.web.composing.engines import Composing, Limits, Writing
 from app.web.composing.opened_files import (
     FileReader,
     made_here,
     notices,
+    reading_of,
     with_leading_rest,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes
@@ -29,8 +30,8 @@ from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.pieces import empty_prompt
 
-LONGEST_SECONDS = 600  # per request
-MOST_TOKENS = 1 << 15  # per variation: a model might never reach the next bar
+# A model might never reach the next bar.
+LIMITS = Limits(seconds=600, tokens=1 << 15)
 FIRST_SECONDS = 0.02  # between checks for the first note
 PAUSE_SECONDS = 0.2  # between views of growing music, or more with many requests:
 PAUSE_A_REQUEST = 0.05
@@ -43,13 +44,12 @@ class PageActions:
     def __init__(
         self,
         models: OfferedModels,
-        composer: Composer | None = None,
-        reader: FileReader | None = None,
+        composer: Composing,
+        reader: FileReader,
     ) -> None:
-        self.models, self.composer = models, composer or Composer()
-        self.reader = reader or FileReader()
+        self.models, self.composer, self.reader = models, composer, reader
         self._jobs: dict[str, threading.Event] = {}
-        self._ahead: RemoteJob | None = None  # the last prompt that was read ahead
+        self._ahead: Writing | None = None  # the last prompt that was read ahead
 
     def warm(self) -> None:
         """Open the first example and write two tokens, so that no visitor waits for imports and weights."""
@@ -71,6 +71,7 @@ class PageActions:
             "notices": [{"text": text} for text in shown],
             "remarks": [remark for remark in piece.remarks if remark not in shown],
             "made": made_here(data),
+            "reading": reading_of(piece, data, name),
         }
 
     def open_example(self, name: str, model: str) -> dict[str, Any]:
@@ -98,7 +99,9 @@ class PageActions:
         if self.composer.requests > stopped:
             return
         work = self._streamed(client, replace(request, variations=1), data, name).work
-        self._ahead = self.composer.take(work.model, work.order(), owner=client, most_tokens=1)
+        self._ahead = self.composer.take(
+            work.model, work.order(), owner=client, limits=Limits(tokens=1)
+        )
 
     def _stop_reading_ahead(self) -> None:
         """Stop reading ahead for the sake of a request; one for the same prompt continues from what has been read."""
@@ -127,7 +130,7 @@ class PageActions:
         yield streamed.begun()
         with self.at_work(streamed, client) as job:
             pause, seen = FIRST_SECONDS, 0
-            while not job.ended.wait(pause):
+            while not job.wait(pause):
                 if stop.is_set():
                     job.cancel()
                 if job.steps == seen:
@@ -143,20 +146,14 @@ class PageActions:
         yield streamed.finished(state, spent, partial(self.reader.files, client=client))
 
     @contextmanager
-    def at_work(self, streamed: StreamedTakes, client: str) -> Iterator[RemoteJob]:
-        """Run a job until it ends, the context is left, or it has taken too long; raise its error."""
+    def at_work(self, streamed: StreamedTakes, client: str) -> Iterator[Writing]:
+        """Run a job until it ends, the context is left, or a limit is reached; raise its error."""
         self._stop_reading_ahead()
         work = streamed.work
-        job = work.job = self.composer.take(
-            work.model, work.order(), owner=client, most_tokens=MOST_TOKENS
-        )
-        late = threading.Timer(LONGEST_SECONDS, job.cancel)
-        late.daemon = True
-        late.start()
+        job = work.job = self.composer.take(work.model, work.order(), owner=client, limits=LIMITS)
         try:
             yield job
         finally:
-            late.cancel()
             job.cancel()
         work.check()
 
@@ -172,8 +169,8 @@ class PageActions:
                 del self._jobs[name]
 
 
-def end_state(job: RemoteJob, seconds: float) -> str:
+def end_state(job: Writing, seconds: float) -> str:
     """Return how a job ended by itself: "done", "late" (limit of time or tokens), or "bound" (model's length)."""
     if job.bound is not None:
         return "bound"
-    return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
+    return "late" if seconds > LIMITS.seconds or job.steps >= LIMITS.tokens else "done"

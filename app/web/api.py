@@ -13,13 +13,15 @@ from gradio.data_classes import FileData
 
 from app.audio import render_to
 from app.web.actions import PageActions, end_state
-from app.web.composing.opened_files import likeness, title_of
+from app.web.composing.opened_files import title_of
 from app.web.composing.requests import request_from, streamed_takes
 from app.web.errors import client_of, error_message
 from app.web.guard import Room, make_room
+from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen import playable
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from musicgen.pieces import Piece
+from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
 UNSET = ("recall", "guidance")  # sampling parameters that endpoints do not offer
@@ -73,7 +75,7 @@ class Api:
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
         with self.actions.at_work(streamed, client) as job:
-            while not job.ended.wait(LOOK_SECONDS):
+            while not job.wait(LOOK_SECONDS):
                 if self.room.is_gone(client):
                     job.cancel()
         seconds = time.monotonic() - begun
@@ -137,6 +139,22 @@ def _named_parts(text: Any) -> list[str]:
 def _file_name(title: str) -> str:
     """Turn a title into a file name that is valid on any system."""
     return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
+
+
+def likeness(reference: Score, output: Score) -> list[dict[str, Any]]:
+    """Return the similarity of an output to a reference by quarters, one row per metric.
+
+    A value is None if the quarter or the reference has nothing to compare.
+    """
+    if not len(reference.notes):
+        return []
+    style = profiles(reference, ALL)
+    found = [similarities(style, profiles(part, ALL)) for part in quarters(output)]
+    rows = [
+        {"metric": METRICS[metric], "quarters": [part[metric] for part in found]}
+        for metric in style
+    ]
+    return [row for row in rows if any(value is not None for value in row["quarters"])]
 
 
 def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from app.web.guard import API, FULL_DISK, Refused
+from tokenization.edit import NotKept
 from tokenization.whole_file import FULL
 from tokenization.wording import sentence
 
@@ -58,6 +59,8 @@ def _described(path: str, error: Exception) -> tuple[int, str]:
         return error.status_code, NOTHING_THERE if is_odd else said
     if is_disk_full(error):
         return 507, FULL_DISK
+    if isinstance(error, NotKept):
+        return 409, error_message(error)  # the page sends its own notes instead
     if isinstance(error, ValueError) and path.startswith("/desk/"):
         return 400, error_message(error)
     if path.startswith(f"{API}/") and _is_of_gradio(error):

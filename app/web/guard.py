@@ -24,6 +24,9 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
+from app.web.desk import ACTIONS
+from app.web.page import POLICY
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 API = "/gradio_api"
 UPLOAD_BYTES = 1 << 20
@@ -31,8 +34,7 @@ JSON_BYTES = 1 << 16
 FORM_BYTES = UPLOAD_BYTES + JSON_BYTES + (1 << 14)  # a file and the request for it
 MOST_VALUES = 10_000  # in a JSON body: many values cost more to parse than long ones
 BODY_SECONDS = 20  # for the whole body
-DESK = ("open", "ahead", "write", "stop", "sound", "score")  # endpoints of the page's scripts
-FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in DESK))
+FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in ACTIONS))
 # The other allowed paths, for POST and for GET. gradio has more, some of which fetch URLs for the client.
 POSTED = tuple(f"{API}/{name}" for name in ("queue/join", "cancel", "reset"))
 CALL = f"{API}/call/"
@@ -45,14 +47,8 @@ READ_BELOW = ("/musicgen/", *(f"{API}/{name}" for name in ("file=", "heartbeat/"
 ANSWERS = (CALL, f"{API}/queue/data")  # to the requests of programs
 MCP = f"{API}/mcp"
 SERVER = b"x-gradio-server"  # gradio would use its value as the server's URL in answers, unchecked
-# The browser loads nothing from other servers, whatever a part of the page requests.
-POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
-    "connect-src 'self' data: blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
-)
 HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", f"{POLICY}; frame-ancestors 'self'".encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-robots-tag", b"noindex"),

@@ -6,15 +6,12 @@ visitor. Requests to other addresses are passed on to gradio's endpoints for pro
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 import uuid
 import webbrowser
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from socket import socket
@@ -44,19 +41,15 @@ from starlette.staticfiles import StaticFiles
 from app.audio import AudioError, default_soundfont, render_to
 from app.web.actions import PageActions
 from app.web.composing.composer import Composer
-from app.web.composing.requests import (
-    MOST_BARS,
-    MOST_VARIATIONS,
-    MusicRequest,
-    request_from,
-    unsupported,
-)
+from app.web.composing.opened_files import FileReader
+from app.web.composing.readers import Readers
+from app.web.desk import ACTIONS, Answer, Asked, Desk, File
 from app.web.errors import HANDLERS, client_of, error_message
-from app.web.guard import DESK, UPLOAD_BYTES, Guard, Names, Room, make_room
-from app.web.offered_models import EXAMPLES, OfferedModels
+from app.web.guard import UPLOAD_BYTES, Guard, Names, Room, make_room
+from app.web.offered_models import OfferedModels
+from app.web.page import ASSETS, html, page_facts, version
 from app.web.process import url_of
-from app.web.programs import THREADS, TITLE, Launched, Programs
-from musicgen.generation.sampling import CONTROLS, MUSICAL
+from app.web.programs import THREADS, Launched, Programs
 from tokenization.wording import sentence
 
 KEPT = "public, max-age=31536000, immutable"  # for files whose URL changes with their content
@@ -66,61 +59,6 @@ COMPRESSED = [
 STREAMED = ("write", "sound")  # endpoints whose answers are sent as they are made
 
 # What a browser loads: the page, its files, and the soundfont.
-
-ASSETS = Path(__file__).parent.parent / "assets"
-PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
-STYLES = ("tokens", "page", "roll", "small")  # in the order of use
-
-
-def version() -> str:
-    """Return a hash of the assets; in their URLs, it makes browsers load them again after an update."""
-    files = sorted(path for path in ASSETS.rglob("*") if path.is_file())
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-
-
-def html(address: str, models: OfferedModels) -> str:
-    """Return the page; all modules are preloaded, so that nested imports load in parallel."""
-    facts = json.dumps(page_facts(models, address)).replace("<", "\\u003c")
-    scripts = sorted(
-        path.relative_to(ASSETS).as_posix()
-        for path in ASSETS.rglob("*.js")
-        if "vendor" not in path.parts
-    )
-    head = (
-        f"<title>{TITLE}</title>",
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-        *(f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES),
-        *(f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts),
-        f'<script type="application/json" id="mg-facts">{facts}</script>',
-        f'<script type="module" src="{address}/page/main.js"></script>',
-    )
-    return f'<!doctype html><html lang="en"><head>{"".join(head)}</head><body></body></html>'
-
-
-def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
-    """Return the data that the page's scripts need at the start."""
-    return {
-        "assets": address,
-        "models": [
-            {
-                "name": name,
-                "player": PLAYERS[language.name],
-                "language": language.name,
-                "idea": language.beginnings() or None,
-                "parts": [*language.parts],
-                "lacks": unsupported(language),
-            }
-            for name, language in models.languages.items()
-        ],
-        "trained": models.trained,
-        "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
-        "mostBars": MOST_BARS,
-        "mostVariations": MOST_VARIATIONS,
-        "sampling": [
-            {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
-            for name, control in CONTROLS.items()
-        ],
-    }
 
 
 class KeptFiles(StaticFiles):
@@ -136,7 +74,7 @@ class KeptFiles(StaticFiles):
 def page_routes(models: OfferedModels, soundfont: Path | None) -> list[BaseRoute]:
     """Return the addresses of the page, its files and the soundfont."""
     address = f"musicgen/{version()}"
-    page = html(address, models)
+    page = html(address, page_facts(models, address))
 
     async def front(_: Request) -> Response:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
@@ -167,10 +105,8 @@ def page_routes(models: OfferedModels, soundfont: Path | None) -> list[BaseRoute
 
 # The endpoints of the page's scripts: each takes a form with a JSON request and an optional file.
 
-Form = tuple[dict[str, Any], bytes, str]  # the request; the content of the file and its name
 
-
-async def read_form(request: Request) -> Form:
+async def read_form(request: Request) -> Asked:
     """Return the request and the file in a form."""
     try:
         async with request.form(max_files=1, max_fields=1, max_part_size=UPLOAD_BYTES) as form:
@@ -185,70 +121,47 @@ async def read_form(request: Request) -> Form:
         plain = None
     if not isinstance(plain, dict):
         raise HTTPException(400, "The request is not a JSON object.")
-    return plain, data, name
+    return Asked(plain=plain, data=data, name=name, client=client_of(request))
 
 
-class Desk:
-    """The endpoints of the page's scripts."""
+class Endpoints:
+    """The requests of the page's scripts (desk.py) as endpoints."""
 
-    def __init__(self, actions: PageActions, soundfont: Path | None, files: Path) -> None:
-        self.actions, self.soundfont, self.files = actions, soundfont, files
+    def __init__(self, desk: Desk, soundfont: Path | None, files: Path) -> None:
+        self.desk, self.soundfont, self.files = desk, soundfont, files
 
-    async def open(self, request: Request) -> Response:
-        """Open a file or an example."""
-        what, data, name = await read_form(request)
-        model, example = str(what.get("model") or ""), str(what.get("example") or "")
-        if data:
-            of_file = data, name or "it", model, client_of(request)
-            opened = await run_in_threadpool(self.actions.open, *of_file)
-        else:
-            opened = await run_in_threadpool(self.actions.open_example, example, model)
-        plain = orjson.dumps(opened, option=orjson.OPT_SERIALIZE_NUMPY)
-        return Response(plain, media_type="application/json")
+    def routes(self) -> list[BaseRoute]:
+        """Return the addresses of all actions."""
+        return [
+            Route(
+                f"/desk/{name}",
+                self.sound if name == "sound" else partial(self.answer, getattr(self.desk, name)),
+                methods=["POST"],
+                middleware=None if name in STREAMED else COMPRESSED,
+            )
+            for name in ACTIONS
+        ]
 
-    async def write(self, request: Request) -> Response:
-        """Stream music as it is written, one view per line; a disconnect stops it."""
-        plain, data, name = await read_form(request)
-        wanted, job = request_from(plain), str(plain.get("job") or "")
-        title = _title(wanted, name)
-        views = self.actions.write(client_of(request), wanted, data or None, title, job)
-        return StreamingResponse(_lines(views), media_type="application/x-ndjson")
-
-    async def ahead(self, request: Request) -> Response:
-        """Read the prompt of an expected request ahead."""
-        plain, data, name = await read_form(request)
-        wanted = request_from(plain)
-        of_prompt = client_of(request), wanted, data, _title(wanted, name)
-        await run_in_threadpool(self.actions.read_ahead, *of_prompt)
-        return Response(status_code=204)
-
-    async def stop(self, request: Request) -> Response:
-        """Stop a request; the notes so far are kept."""
-        self.actions.stop(str((await read_form(request))[0].get("job") or ""))
-        return Response(status_code=204)
+    async def answer(self, action: Callable[[Asked], Answer], request: Request) -> Response:
+        """Answer a request by an action; views are streamed, one per line, and a disconnect stops them."""
+        answer = await run_in_threadpool(action, await read_form(request))
+        if answer is None:
+            return Response(status_code=204)
+        if isinstance(answer, File):
+            return Response(answer.data, media_type=answer.kind)
+        if isinstance(answer, dict):
+            plain = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+            return Response(plain, media_type="application/json")
+        return StreamingResponse(_lines(answer), media_type="application/x-ndjson")
 
     async def sound(self, request: Request) -> Response:
         """Render a music file as WAV."""
-        _, data, name = await read_form(request)
-        as_midi = self.actions.reader.as_midi
-        data = await run_in_threadpool(as_midi, data, name, client_of(request))
+        data = await run_in_threadpool(self.desk.midi, await read_form(request))
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
         await run_in_threadpool(render_to, path, data, self.soundfont)
         gone = BackgroundTask(path.unlink, missing_ok=True)  # unless the client disconnects
         return FileResponse(path, media_type="audio/wav", background=gone)
-
-    async def score(self, request: Request) -> Response:
-        """Convert a music file to MusicXML; MusicXML stays as it is."""
-        asked, data, name = await read_form(request)
-        notated = partial(self.actions.reader.notated, exact=asked.get("exact") is True)
-        written = await run_in_threadpool(notated, data, name, client_of(request))
-        return Response(written, media_type="application/vnd.recordare.musicxml+xml")
-
-
-def _title(wanted: MusicRequest, name: str) -> str:
-    """Return the current title of the piece with the suffix of its file, by which ABC is recognised."""
-    return f"{wanted.title or 'Your file'}{Path(name).suffix or '.'}"
 
 
 def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -314,17 +227,10 @@ def open_page(
     soundfont: Path | None, browser: bool, share: bool, mcp: bool,
 ) -> tuple[PageActions, Served | Launched]:  # fmt: skip
     """Start the server on a bound socket."""
-    actions, room = PageActions(OfferedModels(model), composer), Room()
+    actions, room = PageActions(OfferedModels(model), composer, FileReader(Readers().ask)), Room()
     files.mkdir(mode=0o700, exist_ok=True)
-    desk = Desk(actions, soundfont, files)
     routes = page_routes(actions.models, soundfont)
-    routes += [
-        Route(
-            f"/desk/{name}", getattr(desk, name), methods=["POST"],
-            middleware=None if name in STREAMED else COMPRESSED,
-        )
-        for name in DESK
-    ]  # fmt: skip
+    routes += Endpoints(Desk(actions), soundfont, files).routes()
     around = [
         Middleware(Guard, names=names, room=room, files=files),
         Middleware(Page, routes=routes),

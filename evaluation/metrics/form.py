@@ -26,10 +26,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import chord_changes, commonest, tops
 from tokenization.analysis.chords import NO_CHORD, ROOTS, tonic
 from tokenization.analysis.hearing import recognise
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.shares import commonest
 from tokenization.score import Notes, Score
 
 # Signs of an ending: on the tonic, fewer notes than before, longer notes.
@@ -104,7 +104,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "contrast": _deviation([_register(score, *span) for span in spans]),
         "swell": _deviation([_fullness(score, *span) for span in spans]),
         "notes": len(inside) / (stop - start),
-        "loudness": commonest(inside.velocity),
+        "loudness": commonest(inside.velocity) if len(inside) else None,
         "changes": chord_changes(score, *lines[[start, stop]]) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
     }
@@ -113,6 +113,19 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
 def between(notes: Notes, start: int, stop: int) -> Notes:
     """Return the notes with onsets in [start, stop)."""
     return notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)]
+
+
+def chord_changes(score: Score, start: int, stop: int) -> int:
+    """Return the number of chord changes strictly between two times."""
+    return sum(start < marker.onset_ticks < stop for marker in recognise(score))
+
+
+def tops(notes: Notes) -> np.ndarray:
+    """Return the highest pitch at each distinct onset."""
+    times, begins = np.unique(notes.onset_ticks, return_inverse=True)
+    top = np.zeros(len(times), dtype=np.int64)
+    np.maximum.at(top, begins, notes.pitch)
+    return top
 
 
 def cells(score: Score, bars: int) -> list[Cells]:

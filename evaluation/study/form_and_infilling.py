@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.estimates import mean
-from evaluation.metrics.form import SIGNS, between, cells, last_bar, overlap, signs
+from evaluation.metrics.form import SIGNS, between, cells, last_bar, overlap, signs, tops
 from evaluation.metrics.form import form as form_of
 from evaluation.metrics.style import profiles, similarities
-from evaluation.metrics.window import tops
 from evaluation.study.extrapolation import position_losses
 from evaluation.study.piece_jobs import (
     END,

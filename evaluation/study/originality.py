@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.window import cut
 from evaluation.study.piece_jobs import Measure, Rows, continued, held_out_piece, score_of
+from tokenization.analysis.metres import bar_lines
 from tokenization.prepared import Prepared
-from tokenization.score import Score
+from tokenization.score import Score, excerpt
 
 # A note of a passage is one integer key: onset · PITCHES + pitch, with room for transposition, or the drum.
 
 BARS = 2
+STEPS_PER_BEAT = 12
 LEAST_NOTES = 8
 SEMITONES = range(-6, 7)  # transpositions to try
 PITCHES = 512  # keys per onset: pitches, then drums from DRUMS on
@@ -28,12 +29,19 @@ def passages(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the passages in bars start … stop − 1: the first bar and the sorted keys of the notes of each."""
     for bar in range(start, stop - BARS + 1, step):
-        music, _ = cut(score, bar, bar + BARS)
+        music = _cut(score, bar, bar + BARS)
         pitches = music.notes.pitch
         offsets = np.where(music.on_drums, DRUMS + pitches, ROOM + pitches)
         keys = np.unique(music.notes.onset_ticks * PITCHES + offsets)
         if len(keys) >= LEAST_NOTES:
             yield bar, keys
+
+
+def _cut(score: Score, start: int, stop: int) -> Score:
+    """Return the notes that begin in bars start … stop − 1, in steps from their beginning."""
+    score = score.rescaled(STEPS_PER_BEAT)
+    first, last = bar_lines(score, stop)[[start, stop]].tolist()
+    return excerpt(score, first, last)
 
 
 class Collection:

@@ -22,6 +22,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from musicgen.playable import Playable, find, load
+from tokenization.analysis.playing import playing_of
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -194,7 +195,10 @@ def estimates(rows: Rows) -> Rows:
             side: means(own, "style", side) if styled else [row[side] for row in own]
             for side in sides
         }
-        shares = measure.startswith(END) or measure == "collapses"  # 0 or 1 for each piece
+        shares = measure.startswith(END) or measure in (
+            "collapses",
+            "busiest",
+        )  # 0 or 1 for each piece
         row = {side: estimate(found, shares=shares) for side, found in values.items()}
         table.append({"measure": measure, "pieces": len(own), **row, **_above(values)})
     return table
@@ -228,7 +232,13 @@ def held_out_piece(data: str, row: int, language: Language) -> Piece:
         ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
     score = language.decode(ids)
     encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))
-    return Piece(name=prepared.name(row), language=language, encoded=encoded, score=score)
+    return Piece(
+        name=prepared.name(row),
+        language=language,
+        encoded=encoded,
+        score=score,
+        playing=playing_of(score, score, language.onset_steps),
+    )
 
 
 def continued(

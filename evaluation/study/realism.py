@@ -1,205 +1,343 @@
-"""Realism: how well a classifier separates generated bars from real ones by their statistics.
+"""Realism: how well critics tell generated bars from real ones.
 
-A random forest is trained on some songs and scores windows of the others. AUC 1: perfect separation; 0.5:
-indistinguishable by these statistics. The 95 % interval is a percentile bootstrap over songs. It ignores the variance
-of the forest and is too narrow: with generated and real swapped at random per song, the AUC had a standard deviation of
-0.07 to 0.08 (60 swaps of 30 songs of pop909 and of 24 of lieder, 100 trees), while the interval corresponds to 0.04 to
-0.05. The largest AUC of a single statistic had a median of 0.60 and was below 0.66 in 95 of 100 swaps.
+The critics learn from pieces of the training split, the real bars after the first ones and a continuation of these, and
+judge pieces that neither they nor the model have seen. Both sides are decoded from tokens, so they are quantised alike,
+and their windows are at the same bars. A piece, or a take, is judged by the mean over its windows. AUC 1: perfect
+separation; 0.5: chance. The 95 % interval is a percentile bootstrap over the judged pieces.
 
-The overlap area (Yang and Lerch 2020) compares, for each statistic, the distances between generated and real windows of
-different songs with those among real windows; 1: generated windows are as far from real ones as those from each other.
+The control does the same without generated music: critics learn to tell one half of the real training pieces from the
+other, and judge halves of the real judged pieces, for several divisions. Its mean has to be near 0.5.
 
-The control does the same with real music only: songs are split into halves by a hash of their names and paired across
-the halves, and both songs of a pair are held out together. It is near 0.5; for 21 to 24 pieces, 95 of 100 other splits
-gave 0.26 to 0.76.
+With several takes of each piece, those that the model's own critic prefers (musicgen/critic.py) are judged as well. It
+has learned from the other half of the training pieces, and is of another family.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from evaluation.metrics.estimates import mean
-from evaluation.metrics.window import LOUDNESS, statistics
-from evaluation.study.piece_jobs import Measure, continued, score_of
+from evaluation.study.critics import Judge, Windows, boosting, network, roll
+from evaluation.study.experiments import Experiment, job_of, models_for_language
+from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, held_out_piece, model_of
+from musicgen.continuation import Continuation
+from musicgen.critic import chosen, faults
+from musicgen.generation.request import Request
+from musicgen.generation.sampling import MUSICAL
+from musicgen.pieces import decode_partial
+from musicgen.playable import Playable
+from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.statistics import GROUPS, LOUDNESS, WINDOW, Measured
+from tokenization.score import Score, excerpt
+from tokenization.wording import counted
 
-WINDOW = 8  # bars
-FOLDS = 5
-TREES = 300
-FEWEST_IN_A_LEAF = 3
-RESAMPLES = 300  # of songs, for an interval
-GRID = 400  # points at which densities of distances are compared
+SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
+RESAMPLES = 400  # of pieces, for an interval
+DIVISIONS = 4  # into halves, for the control
+FAMILIES = "statistics, boosting", "rolls, network"
+BEST = 8  # single statistics to report
 SEED = 0
-BEST = 5  # single statistics to report
-ALL, WITHOUT_LOUDNESS, CONTROL = "all statistics", "without loudness", "real against real"
-Rows = Sequence[Mapping[str, Any]]
+Rows = list[dict[str, Any]]
+
+
+def draw_takes(
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    prompt_bars: int,
+    bars: int,
+    takes: int,
+    recall: float = MUSICAL.recall,
+    planned: bool = True,
+    seed: int,
+) -> Measure:
+    """Return the new tokens of each take of the continuation of a piece's first bars."""
+    loaded = model_of(model, device)
+    piece = held_out_piece(data, row, loaded.language)
+    sampling = replace(MUSICAL, recall=recall)
+    request = Request(bars=bars, variations=takes, seed=seed, sampling=sampling, planned=planned)
+    work = Continuation(loaded, piece.prompt(prompt_bars), request)
+    yield [work]
+    work.check()
+    drawn = enumerate(work.job.rows)
+    return [{"row": row, "take": number, "ids": tokens[:]} for number, tokens in drawn]
+
+
+def realism(
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    lessons: int,
+    bars: int,
+    prompt_bars: int,
+    takes: int,
+    **how: Any,
+) -> Experiment:
+    """Return the experiment whose critics learn from `lessons` pieces of the training split and judge those chosen."""
+    if bars < WINDOW:
+        raise ValueError(f"--bars is {bars}; it must be {WINDOW} or more, the length of a window")
+    prepared = choice.prepared
+    able, left_out = models_for_language(playables, prepared.language.name, "realism")
+    fewest = prompt_bars + bars + SPARE
+    judged = _rows(choice, fewest)[: choice.pieces]
+    learned = lessons_of(choice, fewest, for_selection=False)[:lessons]
+    if len(learned) < 2 or not judged:
+        raise ValueError(
+            f"{choice.data} has too few pieces of {counted(fewest, 'bar')} in its training split or in "
+            f"{choice.place}; ask for fewer bars"
+        )
+    asked = {"prompt_bars": prompt_bars, "bars": bars, **how, "seed": choice.seed}
+    jobs = [
+        job_of(playable, draw_takes, choice.device, prepared, **asked, takes=number, row=row)
+        for playable in able
+        for rows, number in ((learned, 1), (judged, takes))
+        for row in rows
+    ]
+
+    def compose(playable: Playable, results: list[Rows]) -> Rows:
+        drawn = [take for result in results for take in result]
+        windows, names = windows_of(playable, choice.data, drawn, prompt_bars, bars)
+        is_learned = np.isin(windows.piece, learned)
+        of_judged = [take for take in drawn if take["row"] in judged]
+        best = best_takes(playable, choice.data, of_judged, prompt_bars, bars)
+        table = judged_table(windows[is_learned], windows[~is_learned], names, best)
+        return [{"model": playable.name, "table": table}]
+
+    facts = {
+        **choice.facts(len(judged)),
+        "left_out": left_out,
+        "lessons": len(learned),
+        **asked,
+        "takes": takes,
+    }
+    return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
+
+
+def lessons_of(choice: Choice, fewest_bars: int, *, for_selection: bool) -> list[int]:
+    """Return the rows of the training pieces for critics that judge, or of the other half, for critics that select."""
+    rows = _rows(replace(choice, split="train", skip=0), fewest_bars)
+    return [row for row in rows if crc32(choice.prepared.name(row).encode()) % 2 == for_selection]
+
+
+def _rows(choice: Choice, fewest_bars: int) -> list[int]:
+    """Return the rows of the pieces of a choice, in the order in which they are used."""
+    rows, places = draw_pieces(choice, np.random.default_rng(choice.seed), fewest_bars=fewest_bars)
+    return rows[places].tolist()
+
+
+def scores_of(
+    playable: Playable,
+    data: str,
+    drawn: Sequence[Mapping[str, Any]],
+    prompt_bars: int,
+    bars: int,
+) -> Iterator[tuple[int, int, Score]]:
+    """Yield row, take and score of each piece, as take −1, and of its takes: both up to the last new bar."""
+    by_row: dict[int, list[Mapping[str, Any]]] = {}
+    for take in drawn:
+        by_row.setdefault(take["row"], []).append(take)
+    for row, takes in by_row.items():
+        piece = held_out_piece(data, row, playable.language)
+        for number, prompt, new in (
+            (-1, piece.prompt(prompt_bars + bars), []),
+            *((take["take"], piece.prompt(prompt_bars), take["ids"]) for take in takes),
+        ):
+            ids = np.append(prompt.ids, np.array(new, prompt.ids.dtype))
+            yield (
+                row,
+                number,
+                decode_partial(playable.language, ids, prompt_bars + bars, prompt.setting),
+            )
+
+
+def windows_of(
+    playable: Playable,
+    data: str,
+    drawn: Sequence[Mapping[str, Any]],
+    prompt_bars: int,
+    bars: int,
+) -> tuple[Windows, list[str]]:
+    """Return the windows of takes and of the pieces that they were drawn from, and the names of their statistics."""
+    found: list[dict[str, float]] = []
+    rest: list[tuple[np.ndarray, int, int, int]] = []
+    for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
+        measured = Measured(score, prompt_bars + bars)
+        for start in range(prompt_bars, prompt_bars + bars - WINDOW + 1, WINDOW):
+            statistics = measured.statistics(start, start + WINDOW, prompt_bars)
+            if statistics is not None:
+                found.append(statistics)
+                rest.append((roll(measured.excerpt(start, start + WINDOW)), row, number, start))
+    names = sorted({name for one in found for name in one})
+    values = [[one.get(name, np.nan) for name in names] for one in found]
+    rolls, *columns = zip(*rest, strict=True)
+    piece, take, bar = map(np.array, columns)
+    return Windows(
+        values=np.array(values, np.float32), rolls=np.stack(rolls), piece=piece, take=take, bar=bar
+    ), names
+
+
+Best = Mapping[int, Collection[tuple[int, int]]]
+"""The takes, as row and number, that a model's critic prefers when it chooses among this many of a piece."""
+
+
+def best_takes(
+    playable: Playable, data: str, drawn: Sequence[Mapping[str, Any]], prompt_bars: int, bars: int
+) -> Best:
+    """Return the takes that the model's critic prefers of every 2, 4, … drawn for a piece."""
+    critic, stop = playable.critic, prompt_bars + bars
+    if critic is None:
+        return {}
+    ranks: dict[int, list[tuple[int, float]]] = {}
+    news: dict[int, list[Score]] = {}
+    for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
+        if number >= 0:
+            rank = faults(score, prompt_bars, stop), critic.doubt(score, prompt_bars, stop)
+            ranks.setdefault(row, []).append(rank)
+            line = int(bar_lines(score, prompt_bars)[-1])
+            news.setdefault(row, []).append(excerpt(score, line))
+    takes = min(map(len, ranks.values()), default=0)
+    return {
+        each: {(row, one) for row in ranks for one in chosen(ranks[row][:takes], news[row], each)}
+        for each in range(2, takes + 1)
+        if not each & (each - 1) and not takes % each
+    }
+
+
+def judged_table(
+    learned: Windows, judged: Windows, names: Sequence[str], best: Best | None = None
+) -> Rows:
+    """Return how well each critic separates the judged windows, the control, and what gives the music away."""
+    every = np.ones(len(names), bool)
+    group = np.array([name.split(":")[0] for name in names])
+    about_loudness = np.array([LOUDNESS in name for name in names], bool)
+    judges: dict[str, Judge] = {
+        FAMILIES[0]: boosting(learned, learned.written, every),
+        FAMILIES[1]: network(learned, learned.written),
+        "without loudness": boosting(learned, learned.written, ~about_loudness),
+    }
+    table = [_row(name, judged, judge(judged)) for name, judge in judges.items()]
+    table.append(_control(learned, judged, every))
+    takes = [*zip(judged.piece.tolist(), judged.take.tolist(), strict=True)]
+    for each, kept in (best or {}).items():
+        shown = judged[np.array([number < 0 or (row, number) in kept for row, number in takes])]
+        table += [_row(f"best of {each}: {name}", shown, judges[name](shown)) for name in FAMILIES]
+    varies = np.nanmax(learned.values, axis=0, initial=-np.inf) > np.nanmin(
+        learned.values, axis=0, initial=np.inf
+    )
+    for one in GROUPS:
+        if (varies & (group == one)).any():
+            judge = boosting(learned, learned.written, group == one)
+            table.append(_row(f"only {one}", judged, judge(judged)))
+    single = [
+        _single(name, judged, column) for name, column in zip(names, judged.values.T, strict=True)
+    ]
+    known = [row for row in single if row["auc"] is not None]
+    return [*table, *sorted(known, key=lambda row: -row["auc"])[:BEST]]
 
 
 def auc(scores: np.ndarray, kind: np.ndarray) -> float | None:
-    """Return how often a window of the kind scores higher than another, ties count half; None if a side is empty."""
-    from sklearn.metrics import roc_auc_score  # takes seconds to import
-
-    return None if kind.all() or not kind.any() else float(roc_auc_score(kind, scores))
+    """Return how often one of the kind scores higher than another, ties count half; None if a side is empty."""
+    return None if kind.all() or not kind.any() else float(_wins(scores, kind).mean())
 
 
-def folds(songs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows for cross-validation over songs; an empty list for fewer than two songs."""
-    from sklearn.model_selection import GroupKFold  # takes seconds to import
-
-    names = [*dict.fromkeys(songs.tolist())]
-    number = np.array([names.index(song) for song in songs.tolist()])  # by first appearance
-    count = min(FOLDS, len(names))
-    return [*GroupKFold(count).split(number, groups=number)] if count > 1 else []
+def _wins(scores: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Return 1 where one of the kind scores higher than another, ½ where they tie, else 0: (kind, others)."""
+    own, other = scores[kind][:, None], scores[~kind]
+    return (own > other) + (own == other) / 2
 
 
-def scored(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> np.ndarray | None:
-    """Return a score for each window from a forest trained on other songs; None if a training set has only one kind.
-
-    values (N, F), kind (N,) bool, songs (N,). NaN is replaced by the median over the training songs.
-    """
-    from sklearn.ensemble import RandomForestClassifier  # takes seconds to import
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-
-    scores = np.full(len(values), np.nan)
-    forest = make_pipeline(
-        SimpleImputer(strategy="median", keep_empty_features=True),
-        RandomForestClassifier(TREES, min_samples_leaf=FEWEST_IN_A_LEAF, random_state=SEED),
-    )
-    for trained, tested in folds(songs):
-        if kind[trained].all() or not kind[trained].any():
-            return None
-        forest.fit(values[trained], kind[trained])
-        scores[tested] = forest.predict_proba(values[tested])[:, 1]
-    return None if np.isnan(scores).any() else scores
-
-
-def separability(values: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> dict[str, Any]:
-    """Return the AUC with its 95 % interval, None if there are too few songs, and the numbers of songs and windows."""
-    scores = scored(values, kind, songs) if len(values) else None
-    low, high = (None, None) if scores is None else interval(scores, kind, songs)
+def _row(measure: str, windows: Windows, scores: np.ndarray) -> dict[str, Any]:
+    """Return the AUC of scores by window and by piece or take, with intervals."""
+    whole = _by_take(windows, scores)
     return {
-        "auc": None if scores is None else auc(scores, kind),
-        "low": low,
-        "high": high,
-        "songs": len(np.unique(songs)),
-        "windows": len(values),
+        "measure": measure,
+        **_with_interval("", scores, windows.written, windows.piece),
+        **_with_interval("piece_", *whole),
+        "pieces": len(np.unique(windows.piece)),
+        "windows": len(windows),
+        "written": None,
+        "real": None,
     }
 
 
-def overlap(column: np.ndarray, kind: np.ndarray, songs: np.ndarray) -> float | None:
-    """Return the overlap area of one statistic; None if distances are missing or all equal."""
-    from scipy.stats import gaussian_kde  # takes a second to import
-
-    known = ~np.isnan(column)
-    column, kind, songs = column[known], kind[known], songs[known]
-    distance = np.abs(column[:, None] - column)
-    other_song = songs[:, None] != songs
-    within = distance[other_song & ~kind[:, None] & ~kind]
-    across = distance[other_song & kind[:, None] & ~kind]
-    if not len(across) or not within.any() or np.ptp(within) == 0 or np.ptp(across) == 0:
-        return None
-    margin = distance.max() / 2  # for the tails of the densities, also below 0
-    grid = np.linspace(-margin, distance.max() + margin, GRID)
-    densities = [gaussian_kde(values)(grid) for values in (within, across)]
-    return float(np.minimum(*densities).sum() * (grid[1] - grid[0]))
+def _by_take(windows: Windows, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the mean score of each piece and take, whether it is generated, and its piece."""
+    keys, own = np.unique(np.stack([windows.piece, windows.take]), axis=1, return_inverse=True)
+    own = own.ravel()
+    return np.bincount(own, scores) / np.bincount(own), keys[1] >= 0, keys[0]
 
 
-def interval(
-    scores: np.ndarray, kind: np.ndarray, songs: np.ndarray
-) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the AUC by bootstrap over songs."""
-    of_song = [np.flatnonzero(songs == song) for song in dict.fromkeys(songs.tolist())]
+def _with_interval(
+    prefix: str, scores: np.ndarray, kind: np.ndarray, pieces: np.ndarray
+) -> dict[str, float | None]:
+    """Return the AUC and its 95 % interval by bootstrap over pieces."""
+    names, own = np.unique(pieces, return_inverse=True)
     random, found = np.random.default_rng(SEED), []
+    is_of = np.eye(len(names))[own]  # (N, pieces)
+    wins = is_of[kind].T @ _wins(scores, kind) @ is_of[~kind]  # by the pieces of both sides
+    ones, others = is_of[kind].sum(axis=0), is_of[~kind].sum(axis=0)
     for _ in range(RESAMPLES):
-        drawn = random.integers(len(of_song), size=len(of_song))
-        rows = np.concatenate([of_song[song] for song in drawn])
-        found.append(auc(scores[rows], kind[rows]))
+        times = np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))
+        pairs = (times @ ones) * (times @ others)
+        found.append(times @ wins @ times / pairs if pairs else None)
     known = [value for value in found if value is not None]
+    low, high = np.percentile(known, [2.5, 97.5]).tolist() if known else (None, None)
+    return {f"{prefix}auc": auc(scores, kind), f"{prefix}low": low, f"{prefix}high": high}
+
+
+def _control(learned: Windows, judged: Windows, every: np.ndarray) -> dict[str, Any]:
+    """Return the mean AUC, and the lowest and the highest, of critics of halves of the real pieces."""
+    learned, judged = learned[~learned.written], judged[~judged.written]
+    random, by_window, by_piece = np.random.default_rng(SEED), [], []
+    for _ in range(DIVISIONS):
+        halves = []
+        for windows in (learned, judged):
+            pieces = random.permutation(np.unique(windows.piece))
+            halves.append(np.isin(windows.piece, pieces[: len(pieces) // 2]))
+        scores = boosting(learned, halves[0], every)(judged)
+        whole, _, pieces = _by_take(judged, scores)
+        half = np.isin(pieces, judged.piece[halves[1]])
+        by_window.append(auc(scores, halves[1]))
+        by_piece.append(auc(whole, half))
+    return {
+        "measure": "control: real halves",
+        **_range("", by_window),
+        **_range("piece_", by_piece),
+        "pieces": len(np.unique(judged.piece)),
+        "windows": len(judged),
+        "written": None,
+        "real": None,
+    }
+
+
+def _range(prefix: str, values: Sequence[float | None]) -> dict[str, float | None]:
+    known = [value for value in values if value is not None]
     if not known:
-        return None, None
-    low, high = np.percentile(known, [2.5, 97.5])
-    return float(low), float(high)
+        return dict.fromkeys((f"{prefix}auc", f"{prefix}low", f"{prefix}high"))
+    return {
+        f"{prefix}auc": float(np.mean(known)),
+        f"{prefix}low": min(known),
+        f"{prefix}high": max(known),
+    }
 
 
-def pairs(songs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pair number of each window's song, −1 for a left-over song, and its half: (N,) each."""
-    names = np.unique(songs)
-    order = sorted(names, key=lambda name: hashlib.sha256(str(name).encode()).digest())
-    count = len(order) // 2
-    by_song = {name: (n % count, n >= count) for n, name in enumerate(order[: 2 * count])}
-    found = [by_song.get(song, (-1, False)) for song in songs]
-    return np.array([pair for pair, _ in found]), np.array([half for _, half in found], dtype=bool)
-
-
-def separability_table(rows: Rows) -> list[dict[str, Any]]:
-    """Return the separability of written and real windows, of the control, and by the best single statistics.
-
-    A row has `piece`, `side` (written or real) and `statistics` by name. The AUC of a single statistic ranks windows by
-    its value, in either direction.
-    """
-    names = [*dict.fromkeys(name for row in rows for name in row["statistics"])]
-    values = np.array(
-        [[row["statistics"].get(name) for name in names] for row in rows], dtype=np.float64
-    ).reshape(len(rows), len(names))
-    written = np.array([row["side"] == "written" for row in rows], dtype=bool)
-    songs = np.array([row["piece"] for row in rows], dtype=object).astype(str)
-    not_loudness = np.array([name not in LOUDNESS for name in names], dtype=bool)
-    pair, half = pairs(songs[~written])
-    paired = pair >= 0
-    pair, half, paired_values = pair[paired], half[paired], values[~written][paired]
-    control = separability(paired_values, half, pair)
-    areas = [overlap(column, written, songs) for column in values.T]
-    some_areas = (area for area, kept in zip(areas, not_loudness, strict=True) if kept)
-    control_areas = (overlap(column, half, pair) for column in paired_values.T)
-    none = {"written": None, "real": None}
-    table = [
-        {"measure": measure, **found, "overlap": mean(overlaps), **none}
-        for measure, found, overlaps in (
-            (ALL, separability(values, written, songs), areas),
-            (WITHOUT_LOUDNESS, separability(values[:, not_loudness], written, songs), some_areas),
-            (CONTROL, {**control, "songs": 2 * control["songs"]}, control_areas),
-        )
-    ]
-    single = [
-        {**_row(name, column, written, songs), "overlap": area}
-        for name, column, area in zip(names, values.T, areas, strict=True)
-    ]
-    single = [row for row in single if row["auc"] is not None]
-    return [*table, *sorted(single, key=lambda row: -row["auc"])[:BEST]]
-
-
-def _row(name: str, column: np.ndarray, written: np.ndarray, songs: np.ndarray) -> dict[str, Any]:
-    """Return the AUC of one statistic over the windows that have it, and its mean on each side."""
+def _single(name: str, windows: Windows, column: np.ndarray) -> dict[str, Any]:
+    """Return the AUC of one statistic over the windows that have it, in either direction, and its mean on each side."""
     known = ~np.isnan(column)
-    one_way = auc(column[known], written[known])
+    written, own = windows.written[known], column[known]
+    one_way = auc(own, written) if known.mean() > 0.5 else None
     return {
         "measure": name,
         "auc": None if one_way is None else max(one_way, 1 - one_way),
-        "low": None,
-        "high": None,
-        "songs": len(np.unique(songs[known])),
+        "low": None, "high": None, "piece_auc": None, "piece_low": None, "piece_high": None,
+        "pieces": len(np.unique(windows.piece[known])),
         "windows": int(known.sum()),
-        "written": mean(column[known & written]),
-        "real": mean(column[known & ~written]),
-    }
-
-
-def measure_realism(*, prompt_bars: int, bars: int, **asked: Any) -> Measure:
-    """Return the statistics of windows of a continuation and of the same bars of the piece, except silent ones."""
-    if bars < WINDOW:
-        raise ValueError(f"--bars is {bars}; it must be {WINDOW} or more, the length of a window")
-    piece, work = continued(prompt_bars=prompt_bars, bars=bars, **asked)
-    yield [work]
-    sides = {"written": score_of(work), "real": piece.score}
-    found = []
-    for start in range(prompt_bars, prompt_bars + bars - WINDOW + 1, WINDOW):
-        for side, score in sides.items():
-            measured = statistics(score, start, start + WINDOW)
-            if measured is not None:
-                row = {"piece": piece.name, "side": side, "bar": start}
-                found.append({**row, "statistics": measured})
-    return found
+        "written": float(own[written].mean()) if written.any() else None,
+        "real": float(own[~written].mean()) if not written.all() else None,
+    }  # fmt: skip

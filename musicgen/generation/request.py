@@ -14,6 +14,8 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
+DRAWN = 4  # the default of commands and library: the kernel plays 4 rows in twice the time of one
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -26,6 +28,7 @@ class Request:
     bars: int = 16
     tokens: int | None = None
     variations: int = 1
+    draw: int = 1  # takes drawn for each variation, of which the model's critic chooses one
     seed: int = 0
     sampling: Sampling = MUSICAL
     ends: bool = False  # the music ends with the last of these bars
@@ -34,16 +37,20 @@ class Request:
     plan: dict[str, Any] | None = None
     # Whether metre, ranges, parts of one voice and endings are left to the model (tokenization/ensemble/promises.py).
     free: bool = False
+    keeps_chords: bool = (
+        False  # chords of the piece that are no guesses stay where chords are written
+    )
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
     def __post_init__(self) -> None:
-        for name in ("bars", "tokens", "variations", "seed"):
+        for name in ("bars", "tokens", "variations", "draw", "seed"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole_number(value, name))
         if self.tokens is not None and self.tokens < 1:
             raise ValueError(f"tokens is {self.tokens}; it must be 1 or more")
-        if self.variations < 1:
-            raise ValueError(f"variations is {self.variations}; it must be 1 or more")
+        for name in ("variations", "draw"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {value}; it must be 1 or more")
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more, and less than 2**63")
 
@@ -70,7 +77,8 @@ class Order:
     # For recall (musicgen/recall.py); bars are counted as in `before_bar`.
     elsewhere: tuple[int, ...] = ()  # tokens of the piece that the prompt leaves out
     unlike: tuple[int, ...] = ()  # tokens of bars that are not to be recalled
-    sources: Mapping[int, int] = field(default_factory=dict)  # bar → the bar that it returns to
+    # Bar → the bar that it returns to; the last one elsewhere is −1.
+    sources: Mapping[int, int] = field(default_factory=dict)
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
 

@@ -56,7 +56,10 @@ def limit_repetition(sequence: Recollection) -> Nats:
 #
 # A hit is an onset in the bar and a drum, packed into one integer; the hits of a bar are a sorted array of them.
 
-PENALTY = 3.0  # nats by which tokens that break the pattern become less probable
+PENALTY = 3.0  # nats by which tokens that break the pattern become less probable …
+FILL_PENALTY = (
+    8.0  # … in a bar that differs from the one before, which the network would rather repeat
+)
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
 MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
@@ -67,7 +70,8 @@ NO_HITS = np.zeros(0, np.int64)
 def keep_the_drums(sequence: Recollection) -> Nats:
     """Avoid what would break the pattern of the drums."""
     if (broken := breaking(sequence)) is not None:
-        yield broken, -PENALTY * sequence.strength
+        nats = FILL_PENALTY if sequence.expected[2] else PENALTY
+        yield broken, -nats * sequence.strength
 
 
 def breaking(sequence: Recollection) -> np.ndarray | None:
@@ -107,7 +111,9 @@ def _expected(sequence: Recollection) -> np.ndarray:
     *past, now = sequence.bars()
     if sequence.expected[0] != now:
         hits = [_hits(sequence, bar) for bar in past[-COMPARED - PERIODS[-1] :]]
-        sequence.expected = now, pattern(hits)
+        expected = pattern(hits)
+        differs = bool(len(expected)) and _shared(expected, hits[-1]) < MIN_SHARED
+        sequence.expected = now, expected, differs
     return sequence.expected[1]
 
 

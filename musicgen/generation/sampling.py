@@ -73,7 +73,7 @@ class Sampling:
 
     temperature: float = _set_by(1.0, Control(
         "randomness: 0 always takes the most probable token, 1 samples from the model's own probabilities", "T",
-        "Creativity", "0: the most predictable music, 1: as varied as the model has learned", most=2,
+        "Surprise", "0: safe, 1: natural, above: wild", most=2,
     ))  # fmt: skip
     top_p: float = _set_by(1.0, Control(
         "sample from the most probable tokens whose probabilities add up to P", "P",
@@ -91,13 +91,13 @@ class Sampling:
     # Of earlier bars (recall.py), if the model has learned it.
     recall: float = _set_by(1.0, Control(
         "how strongly earlier bars are recalled, 0 (not at all) to 1", "R",
-        "Recall", "how strongly earlier bars are recalled; 0: not at all", step=0.05,
+        "How much to repeat", "of earlier bars; 0: nothing on purpose", step=0.05,
     ))  # fmt: skip
     # Classifier-free guidance (Ho and Salimans 2022) towards a requested plan:
     # logits without the plan + guidance · (logits with it − logits without it).
     guidance: float = _set_by(2.0, Control(
         "how closely bars follow the requested plan; 1: no guidance", "G",
-        "Guidance", "how closely bars follow a plan; 1: no guidance", least=1, most=4, step=0.1,
+        "How closely to follow the plan", "1: as the model would", least=1, most=4, step=0.1,
     ))  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -2,12 +2,13 @@
 
 Everything that the kernel works on lies in its memory, in spans that Python allocates. A span is freed with the object
 that holds it. Memory is only read and written in pieces, so that it can belong to another host of WebAssembly, such as
-a browser (`Machine`); here that is wasmtime.
+a browser (`Machine`, browser.py); here that is wasmtime.
 """
 
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 from collections import defaultdict
 from functools import cache
@@ -227,6 +228,10 @@ class Kernel:
 
 def new_machine() -> Machine:
     """Return a new instance of the kernel, in the host of WebAssembly that there is."""
+    if sys.platform == "emscripten":
+        from musicgen.kernel.browser import Browser
+
+        return Browser()
     return Wasmtime()
 
 

@@ -23,10 +23,11 @@ typedef struct {
 
 INLINE i32 *bar_of(const Recall *r, i32 bar) { return r->bars + bar * r->columns; }
 
-// Set the cursor to the beginning of the source, or drop a source that cannot be recalled.
-static void go_to_source(Recall *r) {
+// Set the cursor to the beginning of the source, or drop a source that cannot be recalled; a requested one always can.
+static void go_to_source(Recall *r, i32 requested) {
     r->cursor = -1, r->agreed = 0;
-    if (r->source < r->first_bar || bar_of(r, r->source)[COUNT] >= r->limit) r->source = -1;
+    if (r->source < (requested ? 0 : r->first_bar)) r->source = -1;
+    else if (!requested && bar_of(r, r->source)[COUNT] >= r->limit) r->source = -1;
     else r->cursor = bar_of(r, r->source)[START];
 }
 
@@ -166,15 +167,15 @@ static void take(Recall *r, i32 token, i16 *guesses) {
         r->source = r->cursor = r->last_copied = -1;
     } else if (kind == RETURN && bar >= 0) {
         r->return_kind = value == 0 ? NEW : value > 0 ? NAMED : UNNAMED, r->source = -1;
-        if (value && bar_of(r, bar)[REQUESTED_SOURCE] >= 0)
-            r->return_kind = NAMED, r->source = MIN(bar_of(r, bar)[REQUESTED_SOURCE], bar - 1);
+        const i32 requested = value && bar_of(r, bar)[REQUESTED_SOURCE] >= 0;
+        if (requested) r->return_kind = NAMED, r->source = MIN(bar_of(r, bar)[REQUESTED_SOURCE], bar - 1);
         else if (value > 0) r->source = bar - value;
         else if (value < 0) r->source = most_similar(r, bar);
-        go_to_source(r);
+        go_to_source(r, requested);
     } else if (kind == PLAN && bar >= 0) {
         const i32 families = r->columns - PLAN_LEVELS;
         bar_of(r, bar)[PLAN_LEVELS + value % families] = value / families;
-        if (r->return_kind == UNNAMED) r->source = most_similar(r, bar), go_to_source(r);
+        if (r->return_kind == UNNAMED) r->source = most_similar(r, bar), go_to_source(r, 0);
     } else if (kind < ANNOTATION || kind >= VALUES) {
         if (kind == BAR) {
             r->last_copied = r->return_kind > NEW && r->agreed >= MIN_COPIED ? r->source : -1;

@@ -22,7 +22,7 @@ def test_two_commands_that_find_one_free_number_use_two(command, tmp_path, monke
     before = contents(tmp_path)
     said += command(*generate, "--seed", 2, "--variations", 2).out
     assert contents(tmp_path).items() >= before.items()
-    names = [f"untrained-tiny.cont_{number}" for number in range(3)]
+    names = [f"idea_{number}" for number in range(3)]
     assert {path.stem for path in tmp_path.iterdir()} == {*names}
     assert said.splitlines() == [str(tmp_path / f"{name}.mid") for name in names]
 

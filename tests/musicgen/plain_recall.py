@@ -64,18 +64,19 @@ class PlainRecall:
         elif kind == RETURN and bar >= 0:
             self.return_kind = NEW if value == 0 else (NAMED if value > 0 else UNNAMED)
             self.source = -1
-            if value and bar in self.sources:
+            requested = bool(value) and bar in self.sources
+            if requested:
                 self.return_kind, self.source = NAMED, min(self.sources[bar], bar - 1)
             elif value > 0:
                 self.source = bar - value
             elif value < 0:
                 self.source = self._most_similar(bar)
-            self._go_to_source()
+            self._go_to_source(requested)
         elif kind == PLAN and bar >= 0:
             self.levels[bar][value % self.families] = value // self.families
             if self.return_kind == UNNAMED:
                 self.source = self._most_similar(bar)
-                self._go_to_source()
+                self._go_to_source(requested=False)
         elif kind < ANNOTATION or kind >= VALUES:
             if kind == BAR:
                 copied = self.return_kind > NEW and self.agreed >= MIN_COPIED
@@ -95,9 +96,10 @@ class PlainRecall:
             self._match(token)
         return self._guesses()
 
-    def _go_to_source(self) -> None:
+    def _go_to_source(self, requested: bool) -> None:
         self.cursor, self.agreed = -1, 0
-        if self.source < self.first_bar or self.counts[self.source] >= self.limit:
+        least = 0 if requested else self.first_bar
+        if self.source < least or (not requested and self.counts[self.source] >= self.limit):
             self.source = -1
         else:
             self.cursor = self.starts[self.source]

@@ -180,6 +180,8 @@ def click_on_continue(folder: Path) -> Request:
     """
     from app.web import actions
     from app.web.composing import composer
+    from app.web.composing.alone import read_here
+    from app.web.composing.opened_files import FileReader
     from app.web.composing.requests import request_from
     from app.web.offered_models import OfferedModels
 
@@ -191,9 +193,9 @@ def click_on_continue(folder: Path) -> Request:
 
     composer.CONTEXT = SimpleNamespace(Pipe=composer.CONTEXT.Pipe, Process=Composing)
     composer.end_with_parent = lambda: None
-    page = actions.PageActions(OfferedModels("ensemble"))
-    page.composer.start()
-    page.reader.apart = lambda client, name, function, *values: function(*values)
+    made = composer.Composer()
+    made.start()
+    page = actions.PageActions(OfferedModels("ensemble"), made, FileReader(read_here))
     groove = (ROOT / "tests" / "seeds" / "groove_short.mid").read_bytes()
     sampling = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
     values = {

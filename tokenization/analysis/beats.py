@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenization.analysis.barring import with_bars_found
 from tokenization.analysis.metres import bars_of, made_of, usable_signatures
 from tokenization.score import FileTimes, Meters, Score, Tempos, steps_of
 from tokenization.wording import Remark, listed
@@ -348,7 +349,7 @@ def with_tempo(score: Score) -> Score:
 
 def _with_beats(score: Score) -> Score:
     if has_beats(score):
-        return score
+        return with_bars_found(score)
     beat_map = estimated(score)
     tempo = np.median(beat_map.beats_per_minute)
     message = (

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from math import inf
 
 import numpy as np
 
 from tokenization.score import Marker, Score, steps_of
+from tokenization.wording import listed
 
 # Chords are named `ROOT_QUALITY`, such as `C_M7` or `F#_sus4`; `N_N` is no chord. Richer chords are reduced to one of
-# 11 qualities: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations and the bass are dropped.
+# 11 qualities, by which models know them: the triad and its seventh are kept; extensions (6, 9, 11, 13), alterations
+# and the bass are left to the symbol of a marker.
 
 ROOTS = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+FLAT_ROOTS = ("C", "Db", "D", "Eb", "E", "F", "Gb", "G", "Ab", "A", "Bb", "B")
 # Quality → semitones above the root.
 QUALITIES: dict[str, tuple[int, ...]] = {
     "M": (0, 4, 7),
@@ -34,6 +40,7 @@ CHORDS = tuple(f"{root}_{quality}" for root in ROOTS for quality in QUALITIES) +
 CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}  # semitones above C
+_PLAIN = str.maketrans("♯♭", "#b")
 _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 # Names of each quality; after the `|`, richer chords that are reduced to it.
 _SYNONYMS: dict[str, str] = {
@@ -54,9 +61,13 @@ _QUALITY_OF = {
     for quality, names in _SYNONYMS.items()
     for name in names.replace("|", " ").split()
 }
+_RICHER = {name for names in _SYNONYMS.values() for name in names.partition("|")[2].split()}
+# How each quality is written for musicians, as in app/assets/music/keys.js.
+SIGNS = {"M": "", "o": "°", "M7": "maj7", "o7": "°7", "/o7": "ø7"}
 # The case of roots and flats matters, since "add" and "bridge" are words; only the prefix "chord" is case-insensitive.
 _NAME = re.compile(r"(?i:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.DOTALL)
-_NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)
+_NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC|none)", re.IGNORECASE)
+_BASS = re.compile(r"/([A-G])([#♯b♭]{0,2})$")
 LONGEST_NAME = 32
 
 
@@ -75,10 +86,33 @@ def parse(name: str) -> str | None:
     found = _NAME.fullmatch(name)
     if not found:
         return None
-    quality = _QUALITY_OF.get(found[3] + found[4]) or _quality(found[4])
+    rest = found[4].translate(_PLAIN)
+    quality = _QUALITY_OF.get(found[3] + rest) or _quality(rest)
     if quality is None:
         return None
     return f"{ROOTS[pitch_class(found[1], found[2])]}_{quality}"
+
+
+@lru_cache(maxsize=1024)
+def symbol_of(name: str) -> str:
+    """Return a chord name for musicians if it says more than the chord of the vocabulary: F7#9, B♭13, F7/A; else ""."""
+    found = _NAME.fullmatch(name.strip())
+    if parse(name) in (None, NO_CHORD) or not found or found[3] == ":":  # degrees: Bb:min/b3
+        return ""
+    letter, accidentals, separator, rest = found.groups()
+    bass = _BASS.search(rest := rest.translate(_PLAIN))
+    kind = rest[: bass.start()] if bass else rest
+    if bass and pitch_class(*bass.groups()) == pitch_class(letter, accidentals):
+        bass = None
+    if not bass and kind not in _RICHER and (separator or kind in _QUALITY_OF or not kind):
+        return ""
+    kind = SIGNS.get(kind, kind) if separator else kind
+    return signed(letter + accidentals) + kind + (f"/{signed(bass[0][1:])}" if bass else "")
+
+
+def signed(tone: str) -> str:
+    """Return the name of a note with ♯ and ♭."""
+    return tone[0] + tone[1:].replace("#", "♯").replace("b", "♭")
 
 
 def pitch_class(letter: str, accidentals: str) -> int:
@@ -92,6 +126,26 @@ def transposed(chord: str, semitones: int) -> str:
     if root not in ROOTS:
         return chord
     return f"{ROOTS[(ROOTS.index(root) + semitones) % 12]}_{quality}"
+
+
+def moved_by(text: str, semitones: int, *, flats: bool = False) -> str:
+    """Transpose the root and the bass of a chord symbol of any spelling; other text stays as it is.
+
+    The new root has a flat rather than a sharp if the old one has, or with `flats`.
+    """
+    found = _NAME.fullmatch(text.strip())
+    if not semitones or found is None or parse(text.rstrip("?")) in (None, NO_CHORD):
+        return text
+
+    def tone(letter: str, accidentals: str) -> str:
+        number = (pitch_class(letter, accidentals) + semitones) % PITCH_CLASSES
+        return (FLAT_ROOTS if flats or set(accidentals) & {"b", "♭"} else ROOTS)[number]
+
+    letter, accidentals, separator, rest = found.groups()
+    quality, slash, bass = rest.rpartition("/")
+    if slash and (low := re.fullmatch(r"([A-G])([#♯b♭]{0,2})(\??)", bass)):
+        rest = f"{quality}/{tone(low[1], low[2])}{low[3]}"
+    return text[: found.start(1)] + tone(letter, accidentals) + separator + rest
 
 
 def _quality(text: str) -> str | None:
@@ -125,13 +179,22 @@ TONES = _tones()  # the pitch classes of each chord: (133, 12)
 def named(score: Score) -> tuple[Marker, ...]:
     """Return the markers that are chord names, as chords of the vocabulary.
 
-    If all of them are bare letters there are none, because these are often names of sections.
+    If all of them name sections, there are none.
     """
-    found = [(marker, parse(marker.text)) for marker in score.markers]
-    if all(len(marker.text.strip()) == 1 for marker, chord in found if chord is not None):
-        return ()
+    found = [(marker, chord) for marker in score.markers if (chord := parse(marker.text))]
+    if are_sections([marker.text for marker, _ in found if not marker.is_guess]):
+        found = [(marker, chord) for marker, chord in found if marker.is_guess]
     return tuple(
-        Marker(m.onset_ticks, chord, m.is_guess) for m, chord in found if chord is not None
+        Marker(m.onset_ticks, chord, m.is_guess, m.symbol or symbol_of(m.text))
+        for m, chord in found
+    )
+
+
+def are_sections(texts: Sequence[str]) -> bool:
+    """Return whether texts are bare letters of which each new one follows the last new one, as in A A B A C."""
+    letters = [*dict.fromkeys(text.strip() for text in texts)]
+    return all(len(one) == 1 for one in letters) and all(
+        ord(after) == ord(one) + 1 for one, after in pairwise(letters)
     )
 
 
@@ -150,24 +213,44 @@ def first_known_tick(chords: Iterable[Marker]) -> float:
     return min((chord.onset_ticks for chord in chords if not chord.is_guess), default=inf)
 
 
-def with_guesses_before(score: Score, tick: float) -> Score:
-    """Mark the chords before a tick as guesses, and all others as known."""
-    markers = [Marker(one.onset_ticks, one.text, one.onset_ticks < tick) for one in score.markers]
-    return score.replace(markers=tuple(markers))
+def like_given(markers: Iterable[Marker], given: Iterable[Marker]) -> tuple[Marker, ...]:
+    """Return markers that are guesses where the given chords in force are, and have the symbols of equal ones."""
+    known = sorted(given, key=lambda one: one.onset_ticks)
+    ticks = [one.onset_ticks for one in known]
+    found: list[Marker] = []
+    for marker in markers:
+        at = bisect_right(ticks, marker.onset_ticks) - 1
+        if at < 0:
+            found.append(replace(marker, is_guess=True))
+            continue
+        symbol = known[at].symbol if known[at].text == marker.text else ""
+        found.append(replace(marker, is_guess=known[at].is_guess, symbol=symbol))
+    return tuple(found)
 
 
-# In files, guessed chords end in a question mark.
+def with_locked(new: Iterable[Marker], given: Sequence[Marker]) -> tuple[Marker, ...]:
+    """Return new chords, with given ones that are no guesses in their places until the next given one."""
+    ends = [*[one.onset_ticks for one in given[1:]], inf]
+    locked = [(one, end) for one, end in zip(given, ends, strict=True) if not one.is_guess]
+    found = {one.onset_ticks: one for one in new}
+    ticks = sorted(found)
+    for one, end in locked:
+        inside = [tick for tick in ticks if one.onset_ticks <= tick < end]
+        before = bisect_right(ticks, end) - 1
+        if end < inf and before >= 0:  # what was in force at its end returns there
+            found.setdefault(int(end), found[ticks[before]].at(int(end)))
+        for tick in inside:
+            del found[tick]
+        found[one.onset_ticks] = one
+        ticks = sorted(found)
+    return tuple(found[tick] for tick in ticks)
 
 
-def marker_in(onset_ticks: int, text: str) -> Marker:
-    """Return the marker for a text in a file."""
-    is_guess = text.endswith("?") and parse(text[:-1]) is not None
-    return Marker(onset_ticks, text[:-1] if is_guess else text, is_guess)
-
-
-def text_of(marker: Marker) -> str:
-    """Return the text for a marker in a file."""
-    return f"{marker.text}?" if marker.is_guess else marker.text
+def marker_in(onset_ticks: int, text: str, *, is_guess: bool = False) -> Marker:
+    """Return the marker for a text of a file; earlier versions wrote a question mark after guessed chords."""
+    if text.endswith("?") and parse(text[:-1]) is not None:
+        return Marker(onset_ticks, text[:-1], is_guess=True)
+    return Marker(onset_ticks, text, is_guess)
 
 
 # The key is the one whose profile correlates best with the total duration of each pitch class (Krumhansl and Kessler
@@ -231,6 +314,16 @@ def key(
     )  # the last bits depend on the processor, and would decide ties
 
 
+_KEY = re.compile(r"([A-Ga-g])([#♯b♭]?)\s*(?:(m|-|(?i:min|minor))|M|(?i:maj|major))?")
+
+
+def read_key(name: str) -> int:
+    """Return the key of a name such as Am, F♯m, Bb, G minor or Eb major: its tonic, plus 12 in minor."""
+    if not (found := _KEY.fullmatch(name.strip())):
+        raise ValueError(f"there is no key {name!r}; keys are written as Am, F#m, Bb or 'G minor'")
+    return pitch_class(found[1].upper(), found[2]) + 12 * bool(found[3])
+
+
 # A chord progression given by the user, with bar lines: `C | G7 | Am F | C`. A double bar line, `||`, counts as one. An
 # empty bar, `| |`, continues the previous chord. The progression is repeated as often as needed.
 
@@ -238,21 +331,31 @@ MOST_A_BAR = 4
 
 
 def read_chords(text: str) -> list[list[str]]:
-    """Return the chords of each bar of a progression; raise ValueError for an unknown chord."""
+    """Return the names of the chords of each bar of a progression; raise ValueError for an unknown chord."""
     single = re.sub(r"\|+", "|", text.strip())
     bars = single.removeprefix("|").removesuffix("|").split("|")
     line = []
     for number, bar in enumerate(bars, 1):
         names = bar.split()
-        chords = [parse(name) for name in names]
-        if None in chords:
+        if unknown := [name for name in names if parse(name) is None]:
             raise ValueError(
-                f"{names[chords.index(None)]!r} in bar {number} is not a chord; "
-                "examples of chords are C, Am7, F#m7b5, Bbsus4 and N"
+                f"{unknown[0]!r} in bar {number} is not a chord; "
+                "examples are C, Am7, F#m7b5, F7/A and Bbsus4; N means no chord"
             )
-        if len(chords) > MOST_A_BAR:
-            raise ValueError(f"bar {number} has {len(chords)} chords; the limit is {MOST_A_BAR}")
-        line.append([chord for chord in chords if chord is not None])
+        if len(names) > MOST_A_BAR:
+            raise ValueError(f"bar {number} has {len(names)} chords; the limit is {MOST_A_BAR}")
+        line.append(names)
     if not any(line):
         raise ValueError("the progression has no chords; an example is 'C | G7 | Am F | C'")
     return line
+
+
+def taken_as(line: Iterable[Iterable[str]]) -> str:
+    """Return a sentence on the chords of which a model takes only a part; "" if there are none."""
+    names = dict.fromkeys(name for bar in line for name in bar if symbol_of(name))
+    kinds = {quality: SIGNS.get(quality, quality) for quality in QUALITIES}
+    pairs = []
+    for name in names:
+        root, quality = re.match(r"[A-G][#♯b♭]*", name), (parse(name) or "").partition("_")[2]
+        pairs.append(f"{name} as {root[0] if root else ''}{kinds.get(quality, '')}")
+    return f"The model takes {listed(pairs)}; the symbols stay as written." if pairs else ""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chords import ROOTS
 from tokenization.analysis.chords import key as estimated_key
+from tokenization.analysis.chords import read_key
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.analysis.metres import NAMES as METRE_NAMES
 from tokenization.ensemble.plan import is_within, plan_for, tokens_by_bar
@@ -40,6 +40,7 @@ _KEYS = {
     "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
     "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
 }
+TEMPO_BOUNDS = 30, 300  # beats per minute; models know 44 to 215
 _PARTS_OF_STYLES = {
     "pop": ("piano", "piano"),
     "song": ("voice", "piano", "piano"),
@@ -107,10 +108,13 @@ def beginning(
         head.append(STYLE.start + number)
         parts = parts or _PARTS_OF_STYLES[STYLES[number]]
     if (key := asked.get("key")) is not None:
-        head.append(KEY.start + _key(key))
+        head.append(KEY.start + read_key(str(key)))
     if (tempo := asked.get("tempo")) is not None:
-        if not is_within(tempo, 10, 500):
-            raise ValueError(f"the tempo is {tempo!r}; it must be from 10 to 500 beats per minute")
+        if not is_within(tempo, *TEMPO_BOUNDS):
+            least, most = TEMPO_BOUNDS
+            raise ValueError(
+                f"the tempo is {tempo!r}; it must be from {least} to {most} beats per minute"
+            )
         head.append(TEMPO.start + tempo_level(float(tempo)))
     setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
     metre = asked.get("metre")
@@ -145,15 +149,3 @@ def _one_of(what: str, name: Any, names: Sequence[str]) -> int:
     if label not in names:
         raise ValueError(f"there is no {what} {name!r}{suggestion(label, names)}")
     return names.index(label)
-
-
-def _key(name: Any) -> int:
-    root, _, mode = str(name).strip().partition(" ")
-    root = {"db": "C#", "eb": "D#", "gb": "F#", "ab": "G#", "bb": "A#"}.get(
-        root.lower(), root.upper()
-    )
-    modes = ("major", "minor")
-    mode = mode.strip().casefold() or "major"
-    if root not in ROOTS or mode not in modes:
-        raise ValueError(f"there is no key {name!r}; a key is written as 'G minor' or 'Eb major'")
-    return modes.index(mode) * len(ROOTS) + ROOTS.index(root)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chords import CHORDS
+from tokenization.analysis.chords import CHORDS, parse
 from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble.fitting import Fitting
 from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
-from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, tokens_by_bar
+from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, return_levels, tokens_by_bar
 from tokenization.ensemble.promises import Promises, promises_of
+from tokenization.ensemble.returning import returns_of
+from tokenization.ensemble.returns import with_returns
 from tokenization.ensemble.script import TONIC, Script, Scripted
 from tokenization.ensemble.sequences import (
     bar_offsets,
@@ -65,6 +69,7 @@ from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
 RECENT = 8  # bars before an ending, whose parts play in it
+MOST_REST = 4  # bars in which a part of a new piece can rest
 THINNER = 2  # density levels of the last bar below the median
 
 
@@ -82,12 +87,14 @@ def infilling(
     reading = Reading(ids)
     metres = pairwise([FOUR_FOUR, *reading.bars.metre.tolist()])
     changes = [[METRE.start + now] if now != last else [] for last, now in metres]
+    sheet = reading.sheet()
+    plan, sources = with_returns(plan, sheet, start, stop, np.ones(len(sheet.parts), dtype=bool))
     planned = tokens_by_bar(plan, bars)
     suffix, head = bars_after_gap(ids, stop), offsets[0]
     gap = [[SEAM_1 + stop - 1 - bar, *planned[bar], *changes[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], suffix, ids[head : offsets[start]], [BAR], gap[0]])
     script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
-    promises = None if free else promises_of(reading.parts, reading.sheet())
+    promises = None if free else promises_of(reading.parts, sheet)
     grammar = EnsembleGrammar(metres=False, given_bars=start, promises=promises)
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(reading.bars.length)) * STEPS_PER_SUBBEAT
@@ -101,6 +108,7 @@ def infilling(
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
+        sources=sources,
         replaced=ids[offsets[start] : offsets[stop]],
     )
 
@@ -127,12 +135,31 @@ class _Shares:
         """Whether the chords are among the written parts."""
         return bool((self.written & ~self.sounds).any())
 
-    def planned(self, plan: Plan | None) -> list[list[int]]:
-        """Return the plan tokens of each bar; unless the plan says how many parts play, all written ones do."""
-        playing = plan_of(Reading(self.kept).sheet())["players"]
+    @cached_property
+    def given(self) -> Sheet:
+        """The given parts."""
+        return Reading(self.kept).sheet()
+
+    def planned(self, plan: Plan | None, back: np.ndarray | None = None) -> list[list[int]]:
+        """Return the plan tokens of each bar; unless the plan says how many parts play, all written ones do.
+
+        `back`: how many bars back the source of each bar is, or 0, unless the plan says it.
+        """
+        playing = plan_of(self.given)["players"]
         new = int((self.written & self.sounds).sum())
         everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
-        return tokens_by_bar({"players": everyone, **(plan or {})}, len(playing))
+        found = {"players": everyone}
+        if back is not None:
+            found["return"] = np.where(back > 0, return_levels(back.tolist()), NO_LEVEL)
+        return tokens_by_bar({**found, **(plan or {})}, len(playing))
+
+    def grammar(self, back: np.ndarray | None, *, free: bool, **rules: Any) -> EnsembleGrammar:
+        """Return the grammar of the written parts; they have roles if `back` says which bars return."""
+        rules["write"] = np.flatnonzero(self.written)
+        if free:
+            return EnsembleGrammar(**rules)
+        parts = Reading(self.ids).parts
+        return Fitting.to(self.given, parts, self.written, back, promises=self.promises, **rules)
 
     def in_piece(self, piece: Score, sequence: np.ndarray) -> Score:
         """Return the written notes of a sequence and its chords, with the tracks of the piece and the new ones."""
@@ -192,7 +219,8 @@ def accompanying(
         named = listed([one.name if isinstance(one, Track) else str(one) for one in write])
         raise ValueError(f"the piece has no other part that {named} could accompany")
     offsets, kept = bar_offsets(shares.kept), shares.kept
-    planned = shares.planned(plan)
+    back = np.zeros(len(offsets) - 1, np.int64) if free else returns_of(shares.given)
+    planned = shares.planned(plan, back)
     after = [
         [*tokens, *kept[offsets[bar] + 1 : offsets[bar + 1]].tolist()]
         for bar, tokens in enumerate(planned)
@@ -207,16 +235,14 @@ def accompanying(
         return _encoded(new.replace(notes=notes, markers=markers), ids)
 
     header = shares.ids[: bar_offsets(shares.ids)[0]]
-    grammar = EnsembleGrammar(
-        write=np.flatnonzero(shares.written),
-        metres=False,
-        plays="players" not in (plan or {}),
-        promises=None if free else shares.promises,
-    )
+    rules: dict[str, Any] = {"metres": False, "plays": "players" not in (plan or {})}
+    grammar = shares.grammar(back, free=free, **rules)
+    said = "return" in (plan or {})
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
         grammar=Scripted(grammar, Script.around([[]] * len(after), after), may_end_silent=True),
         whole=whole,
+        sources={} if said else {bar: int(bar - k) for bar, k in enumerate(back) if k},
         setting=shares.setting,
         tracks=shares.tracks,
         writes_chords=shares.writes_chords,
@@ -244,6 +270,7 @@ def rewriting(
     if stop - start == bars and (~shares.written & shares.sounds).any():
         return accompanying(ids, write, plan, free=free)
     offsets, suffix = bar_offsets(shares.ids), bars_after_gap(shares.ids, stop)
+    plan, sources = with_returns(plan, Reading(shares.ids).sheet(), start, stop, shares.written)
     own, planned = bar_offsets(shares.kept), shares.planned(plan)
     gap = [
         [
@@ -255,13 +282,8 @@ def rewriting(
     ]
     head, before = shares.ids[: offsets[0]], shares.ids[offsets[0] : offsets[start]]
     script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
-    grammar = EnsembleGrammar(
-        write=np.flatnonzero(shares.written),
-        metres=False,
-        given_bars=start,
-        plays="players" not in (plan or {}),
-        promises=None if free else shares.promises,
-    )
+    rules: dict[str, Any] = {"metres": False, "plays": "players" not in (plan or {})}
+    grammar = shares.grammar(None, free=free, given_bars=start, **rules)
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(Reading(ids).bars.length)) * STEPS_PER_SUBBEAT
     begins, ends = lines[[start, stop]].tolist()
@@ -278,6 +300,7 @@ def rewriting(
         grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=shares.ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
+        sources=sources,
         replaced=shares.ids[offsets[start] : offsets[stop]],
         setting=shares.setting,
         tracks=shares.tracks,
@@ -363,9 +386,6 @@ def continuing(
     return Scripted(inner, script, on_tonic=on_tonic, holds=ends)
 
 
-MOST_REST = 4  # bars in which a part of a new piece can rest
-
-
 def _bass(sheet: Sheet) -> int:
     """Return the lowest part: by its notes, else the first bass, else the last pitched part; −1 for none."""
     pitched = np.flatnonzero(sheet.parts < PITCHED).tolist()
@@ -380,12 +400,10 @@ def _bass(sheet: Sheet) -> int:
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     """Return the tokens of chords that divide a bar evenly."""
-    steps, ids = int(METRE_STEPS[metre]), []
-    for number, chord in enumerate(chords):
-        if not number or chord != chords[number - 1]:
-            at = AT.start + number * steps // len(chords)
-            ids += [at, CHORD.start + CHORDS.index(chord)]
-    return [HARMONY_ID, *ids]
+    steps, indices = int(METRE_STEPS[metre]), [CHORDS.index(parse(name) or "") for name in chords]
+    new = [n for n, chord in enumerate(indices) if not n or chord != indices[n - 1]]
+    events = [(AT.start + n * steps // len(indices), CHORD.start + indices[n]) for n in new]
+    return [HARMONY_ID, *(token for event in events for token in event)]
 
 
 def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool) -> list[int]:
@@ -426,12 +444,8 @@ def _wanted(
                 continue
             instrument = PART_NAMES.index(candidates[0])
         new = np.append(new, instrument)
-        added.append(
-            (
-                instrument,
-                one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1])),
-            )
-        )
+        track = one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1]))
+        added.append((instrument, track))
     return sorted({*existing}), added
 
 

@@ -29,8 +29,10 @@ from tokenization.ensemble.goals import (
     rewriting,
     unscripted,
 )
+from tokenization.ensemble.habitual import habitual
 from tokenization.ensemble.naming import parts_named
 from tokenization.ensemble.plan import FAMILY, Plan, bars_back, plan_for, plan_of, with_plan
+from tokenization.ensemble.promises import not_ringing
 from tokenization.ensemble.sequences import decoded, plain
 from tokenization.ensemble.spelling import (
     Reading,
@@ -79,16 +81,24 @@ MOST_TRACKS = MOST_PARTS - 1  # the chords are a part too
 
 
 def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
-    """Align a score with its bars, make each playing track a part, and put a chord on every bar line.
+    """Align a score with its bars, make each track a part, and put a chord on every bar line.
 
-    `tracks`: the tracks to include, by index or name; None for all.
+    `tracks`: the tracks to include, by index or name; None for all, also silent ones, which may enter later.
     """
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
     wanted = range(len(score.tracks)) if tracks is None else tracks
-    chosen = chosen_tracks(score, wanted)
+    chosen = chosen_tracks(score, wanted) + (_silent(score) if tracks is None else [])
     score = without_rest_in_front(on_own_bars(_with_parts(sustained(score), chosen)))
     return _with_chords(with_tempo(_without_dynamics(score)))
+
+
+def _silent(score: Score) -> list[int]:
+    """Return the tracks without notes; of those on drums, the first if no others are drums."""
+    silent = [index for index, notes in enumerate(note_counts(score)) if not notes]
+    has_drums = bool(find_drums(parts_of(score)))
+    kit = [index for index in silent if score.tracks[index].is_drum][0 if has_drums else 1 :]
+    return [index for index in silent if index not in kit]
 
 
 def _with_parts(score: Score, chosen: list[int]) -> Score:
@@ -217,6 +227,10 @@ class Ensemble(Language):
         """Convert a valid sequence or prefix to a score; an incomplete event at the end is left out."""
         return decoded(ids, setting)
 
+    def finished(self, score: Score, new: np.ndarray) -> Score:
+        """Return a piece in which new notes of one voice do not overlap."""
+        return not_ringing(score, new)
+
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return the piece on the grid that a valid plain sequence encodes."""
         return Reading(closed(ids)).sheet()
@@ -330,6 +344,9 @@ class Ensemble(Language):
         chooses_metre: bool = False,
     ) -> Grammar:
         keeps = {"free": free, "chooses_metre": chooses_metre}
+        ids = np.asarray(prompt)
         if not ends and chords is None and plan is None:
-            return unscripted(np.asarray(prompt), prompt_bars, **keeps)
-        return continuing(np.asarray(prompt), bars, ends, chords, plan, **keeps)
+            grammar = unscripted(ids, prompt_bars, **keeps)
+        else:
+            grammar = continuing(ids, bars, ends, chords, plan, **keeps)
+        return grammar if free else habitual(grammar, ids, plan, writes_chords=chords is None)

@@ -12,6 +12,7 @@ import numpy as np
 from tokenization.ensemble.spelling import instrument_of, names_of, new_track
 from tokenization.ensemble.tokens import DRUMS, FAMILIES, HARMONY, PART_NAMES, PITCHED
 from tokenization.language import ANOTHER, Wanted
+from tokenization.midi.instruments import INSTRUMENTS
 from tokenization.score import Track
 from tokenization.wording import listed
 
@@ -78,7 +79,7 @@ def _instrument(
             taken = None
     elif wanted in programs:
         own = [n for n, track in enumerate(tracks) if track == Track(track.name, programs[wanted])]
-        new = Track(_programs()[programs[wanted]], programs[wanted])
+        new = Track(INSTRUMENTS[programs[wanted]], programs[wanted])
     else:
         numbered = names_of(np.array([instrument_of(track) for track in tracks], np.int64))
         return [n for n, each in enumerate(numbered) if plain_name(each) == wanted]
@@ -95,14 +96,6 @@ def plain_name(name: str) -> str:
 
 
 @cache
-def _programs() -> tuple[str, ...]:
-    """Return the instruments of General MIDI, by program."""
-    from pretty_midi.constants import INSTRUMENT_MAP
-
-    return tuple(INSTRUMENT_MAP)
-
-
-@cache
 def _known() -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Return the instruments of this language and the programs of General MIDI, by plain names."""
     parts = {name: (number,) for number, name in enumerate(PART_NAMES)}
@@ -111,7 +104,7 @@ def _known() -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     for name, members in [*named.items()]:  # in the singular and in the plural
         named.setdefault(name.removesuffix("s") if members[0] >= PITCHED else f"{name}s", members)
     programs: dict[str, int] = {}
-    for number, name in enumerate(_programs()):
+    for number, name in enumerate(INSTRUMENTS):
         short = re.sub(r"\(.*\)|\d", "", name)
         for one in (plain_name(name), plain_name(short)):
             programs.setdefault(one, number)
@@ -130,7 +123,7 @@ def _told(tracks: Sequence[Track]) -> str:
 
 
 def _unknown(tracks: Sequence[Track], name: str) -> str:
-    known = {plain_name(one): one for one in (*_programs(), *PART_NAMES, *FAMILIES)}
+    known = {plain_name(one): one for one in (*INSTRUMENTS, *PART_NAMES, *FAMILIES)}
     known = {word: one.replace("_", " ") for word, one in known.items()}
     known |= {plain_name(track.name): track.name for track in tracks}
     near = [repr(known[one]) for one in get_close_matches(plain_name(name), known, n=2)]

@@ -95,7 +95,7 @@ def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
     best = (similarity + 1e-3 * has_token - 1e-6 * back).argmax(1)
     rows = np.arange(bars)
     distance = np.where(similarity[rows, best] < SIMILAR, 0, back[rows, best])
-    return np.where(size > 0, _levels_of(distance.tolist()), NO_LEVEL)
+    return np.where(size > 0, return_levels(distance.tolist()), NO_LEVEL)
 
 
 def with_plan(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:
@@ -140,7 +140,7 @@ def plan_for(asked: Mapping[str, Any], bars: int) -> dict[str, np.ndarray]:
         if value is None:
             continue
         if name == "form":
-            plan["return"] = _levels_of(bars_back(asked, bars))
+            plan["return"] = return_levels(bars_back(asked, bars))
             continue
         numbers = _numbers(name, value, bars)
         known = ~np.isnan(numbers)
@@ -205,7 +205,7 @@ def _levels(name: str, numbers: np.ndarray) -> np.ndarray:
     return np.rint(numbers).astype(np.int64) - 1  # players
 
 
-def _levels_of(back: Sequence[int]) -> np.ndarray:
+def return_levels(back: Sequence[int]) -> np.ndarray:
     """Return distances in bars as levels of the family `return`."""
     levels = {name: level for level, name in enumerate(RETURNS)}
     return np.array([levels.get(str(distance or "new"), levels["other"]) for distance in back])

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.ensemble.spelling import Sheet
+from tokenization.ensemble.spelling import Sheet, instrument_of
 from tokenization.ensemble.tokens import INSTRUMENTS, PITCHED
+from tokenization.score import Score
 
 # Sounding ranges that players of each instrument read, after Adler, The Study of Orchestration; all others are free.
 RANGES = {
@@ -31,6 +32,7 @@ SINGLE = (
 )  # fmt: skip
 FEWEST_ATTACKS = 12  # of a given part that show whether it is one voice
 CHORDS_IN_ONE_VOICE = 0.03  # of the attacks of a part that counts as one voice
+RINGING = 0.2  # of its notes, at most, sound a sixteenth into the next one in a voice that does not ring on
 
 LOWEST, HIGHEST = (
     np.array([RANGES.get(name, (0, 127))[side] for name in INSTRUMENTS]) for side in (0, 1)
@@ -75,9 +77,40 @@ def promises_of(parts: np.ndarray, given: Sheet | None = None) -> Promises:
         value, onset = given.value[own], given.onset[own]
         lowest[part] = min(lowest[part], value.min())
         highest[part] = max(highest[part], value.max())
-        attacks, notes = np.unique(onset, return_counts=True)
-        if len(attacks) >= FEWEST_ATTACKS:
-            single[part] = (notes > 1).mean() <= CHORDS_IN_ONE_VOICE
-        elif (notes > 1).any():
-            single[part] = False
+        single[part] = _is_one_voice(onset, bool(single[part]))
     return Promises(lowest=lowest, highest=highest, single=single)
+
+
+def _is_one_voice(onset: np.ndarray, usual: bool) -> bool:
+    """Return whether a part with these onsets is one voice; `usual`: whether its instrument is."""
+    attacks, notes = np.unique(onset, return_counts=True)
+    if len(attacks) >= FEWEST_ATTACKS:
+        return bool((notes > 1).mean() <= CHORDS_IN_ONE_VOICE)
+    return usual and not (notes > 1).any()
+
+
+def not_ringing(score: Score, new: np.ndarray) -> Score:
+    """Return a score in which new notes, (N,), of parts of one voice end where the next note of the part begins.
+
+    Parts whose given notes ring on, such as a harp's, do so in new music.
+    """
+    notes = score.notes
+    duration = notes.duration_ticks.copy()
+    for index, track in enumerate(score.tracks):
+        own = np.flatnonzero(notes.track == index)
+        given = own[~new[own]]
+        instrument = instrument_of(track)
+        usual = instrument < PITCHED and bool(IS_SINGLE[instrument])
+        if instrument >= PITCHED or not _is_one_voice(notes.onset_ticks[given], usual):
+            continue
+        room = _room(notes.onset_ticks[own])
+        rings = (duration[own] - room > score.ticks_per_beat // 4)[~new[own]]
+        if usual or (len(given) >= FEWEST_ATTACKS and rings.mean() <= RINGING):
+            duration[own] = np.where(new[own], np.minimum(duration[own], room), duration[own])
+    return score.replace(notes=notes.replace(duration_ticks=duration))
+
+
+def _room(onset: np.ndarray) -> np.ndarray:
+    """Return the time from each onset of a part to its next one."""
+    onsets = np.append(np.unique(onset), np.iinfo(np.int64).max)
+    return onsets[np.searchsorted(onsets, onset, side="right")] - onset

@@ -111,6 +111,10 @@ class Scripted(Grammar):
             mask[row] = tones if tones.any() else mask[row]
         return mask
 
+    def leaning(self) -> np.ndarray | None:
+        """Return the nats to add to the logits of the next tokens, (B, V), or None for none."""
+        return self._grammar.leaning()
+
     def take(self, ids: np.ndarray) -> None:
         """Advance past a valid prompt; all but the last bar at once if the script has only their bar tokens."""
         bars = np.flatnonzero(ids == BAR)

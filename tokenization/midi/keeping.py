@@ -4,9 +4,10 @@ New notes use the file's ticks, and the tracks and channels of the parts that th
 the file gets its own track and channel, but a file of type 0 keeps one track. Notes up to half a grid step before the
 first new bar count as notes of that bar, as they do for the model.
 
-In a continuation, the first tick of the new music is the seam. Every event before it is kept. At the seam sounding
-notes end, pedals are released, and pitch bends and faded volumes are reset; tempo, programs and all other controllers
-stay in force. Time signatures follow the new bars.
+In a continuation, the first tick of the new music is the seam. Every event before it is kept, and notes that sound
+over it do so for their length, or until their key is struck again. At the seam pedals are released, and pitch bends and
+faded volumes are reset; tempo, programs and all other controllers stay in force. Time signatures follow the new bars,
+and the sustain pedal goes on as before (pedalling.py).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.chords import marker_in, named, parse, text_of
+from tokenization.analysis.chords import marker_in, named, parse
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.symbols import chord_texts
 from tokenization.edit import Edit, NotKept, new_bars
-from tokenization.midi import reading
-from tokenization.score import Notes, Score, Track
+from tokenization.midi import pedalling, reading
+from tokenization.score import Marker, Notes, Score, Track, sustained
 
 # The order within a tick: note ends, kept events and changes, note starts.
 BEFORE, AMID, AFTER = range(3)
@@ -63,7 +66,7 @@ class Chunk:
         )
 
 
-def _chunk_of(body: bytes) -> Chunk:
+def events_of(body: bytes) -> list[reading.Event]:
     """Split the body of a track into events; raises NotKept if it is damaged."""
     try:
         events = list(reading.all_events(body))
@@ -72,7 +75,7 @@ def _chunk_of(body: bytes) -> Chunk:
     for _, status, data, _ in events:
         if (0xF0 < status < 0xFF and status != 0xF7) or (status < 0xF0 and not data.isascii()):
             raise NotKept(UNREADABLE)
-    return Chunk(body, events)
+    return events
 
 
 # New music in these chunks.
@@ -97,7 +100,10 @@ class KeptMidi:
         if found.is_damaged:
             raise NotKept(UNREADABLE)
         self._between = [*found.between]
-        self.chunks = [_chunk_of(body) for body in found.bodies]
+        self._ringing: list[reading.Note] = []  # notes that sound over the seam
+        # The ticks at which new notes start, by chunk, channel and pitch.
+        self._struck = defaultdict[tuple[int, int, int], list[int]](list)
+        self.chunks = [Chunk(body, events_of(body)) for body in found.bodies]
         self.is_type_0 = found.kind == 0 and len(self.chunks) == 1
         self._read_notes()
 
@@ -120,7 +126,8 @@ class KeptMidi:
         self.of_key: dict[reading.Key, list[reading.Note]] = defaultdict(list)
         for note in self.notes:
             self.of_key[note.key].append(note)
-        self.keys = sorted(self.of_key)
+        silent = reading.silent_tracks([chunk.events for chunk in self.chunks], programs)
+        self.keys = sorted({*self.of_key, *silent})
         self.read = reading.read_midi(self.edit.original)
         counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
         if counts != [len(self.of_key[key]) for key in self.keys]:
@@ -172,20 +179,20 @@ class KeptMidi:
         """Replace the chords in start … stop − 1 by those of the score; the old ones stay in force from `stop` on."""
         for chunk in self.chunks:
             for number, (tick, status, data, _) in enumerate(chunk.events):
-                if status == reading.MARKER and start <= tick < stop:
+                if status in (reading.MARKER, reading.CUE) and start <= tick < stop:
                     text = marker_in(tick, reading.decode_text(data)).text
                     chunk.removed |= {number} if parse(text) is not None else set()
         own = {marker.onset_ticks for marker in named(self.read)}
         last = None
-        for marker in score.markers:
+        for marker, text in chord_texts(score, score.markers):
             at = int(self.edit.tick_of(marker.onset_ticks))
             returns = own and at not in own and marker.onset_ticks == self.edit.stop
-            if (self.edit.holds(marker.onset_ticks) and marker.text != last) or returns:
-                self.chunks[0].add(at, AMID, reading.MARKER, text_of(marker).encode())
-            last = marker.text if self.edit.holds(marker.onset_ticks) else None
+            if (self.edit.holds(marker.onset_ticks) and text != last) or returns:
+                self._add_chord(marker, text)
+            last = text if self.edit.holds(marker.onset_ticks) else None
 
     def _end_at_seam(self) -> None:
-        """End sounding notes and reset channels at the seam; remove notes before it that count as after it."""
+        """Reset channels at the seam; remove notes before it that count as after it; find those that sound over it."""
         seam, first = self._seam, min(self._seam, self._first_tick(self.edit.start))
         for note in self.notes:
             chunk = self.chunks[note.key.chunk]
@@ -193,8 +200,10 @@ class KeptMidi:
                 continue
             if note.tick >= first:
                 chunk.removed |= {note.on, note.off}
-            elif note.off is None or note.end >= seam:
+            elif note.off is None:
                 chunk.add(seam, BEFORE, 0x80 | note.key.channel, (note.pitch, 64))
+            elif note.end >= seam:
+                self._ringing.append(note)
         for channel in range(16):
             self._reset(channel, seam)
 
@@ -234,9 +243,13 @@ class KeptMidi:
                 data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
                 self._add_meta(new.start, reading.METER, data)
         if named(self.read) or self.edit.over_chords:
-            for marker in score.markers:
+            for marker, text in chord_texts(score, score.markers):
                 if marker.onset_ticks >= self.edit.start:
-                    self._add_meta(marker.onset_ticks, reading.MARKER, text_of(marker).encode())
+                    self._add_chord(marker, text)
+
+    def _add_chord(self, marker: Marker, text: str) -> None:
+        status = reading.CUE if marker.is_guess else reading.MARKER
+        self._add_meta(marker.onset_ticks, status, text.encode())
 
     def _add_meta(self, ticks: int, status: int, data: bytes) -> None:
         self.chunks[0].add(int(self.edit.tick_of(ticks)), AMID, status, data)
@@ -248,13 +261,64 @@ class KeptMidi:
             for source, key in enumerate(self.keys)
         }
         sources = dict(enumerate(self.read.tracks))
+        pedals = self._press_pedals(score) if self.edit.is_continuation else {}
         for track, source, notes in self.edit.assign(score, sources, pitches):
-            target = self._new_target(track) if source is None else self.keys[source][:2]
-            self._write_to(*target, notes)
+            if source is None:
+                target = self._new_target(track)
+            else:
+                target = self.keys[source][:2]
+                self._set_program(self.keys[source], before)
+            ends = np.maximum(self.edit.tick_of(notes.end_ticks), 0)
+            if source is not None and (spans := pedals.get(target[1])) is not None:
+                own = (self.read.notes.track == source) & (self.read.notes.onset_ticks < before)
+                given = [one.notes.duration_ticks[own] for one in (self.read, sustained(self.read))]
+                onsets = self.edit.tick_of(notes.onset_ticks)
+                ends = pedalling.released(onsets, ends, spans, given)
+            self._write_to(*target, notes, ends)
+        for note in self._ringing:
+            chunk, channel = note.key[:2]
+            end = min([note.end, *self._struck[chunk, channel, note.pitch]])
+            self.chunks[chunk].add(end, BEFORE, 0x80 | channel, (note.pitch, 64))
+
+    def _set_program(self, key: reading.Key, before: int) -> None:
+        """Set the program of a track that is silent before a tick, if the file sets it only from there on."""
+        if any(note.tick < before for note in self.of_key[key]):
+            return
+        said = [
+            event
+            for chunk in self.chunks
+            for event in chunk.events
+            if event[1] == 0xC0 | key.channel
+        ]
+        in_force = [data[0] for tick, _, data, _ in sorted(said) if tick < before][-1:] or [0]
+        if in_force != [key.program]:
+            self.chunks[key.chunk].add(before, AMID, 0xC0 | key.channel, (key.program,))
+
+    def _press_pedals(self, score: Score) -> dict[int, pedalling.Spans]:
+        """Press and release the sustain pedals of the file in the new bars, and return when, by channel."""
+        lines = bar_lines(score, bar_count(score))
+        bars, lines = int(np.searchsorted(lines, self.edit.start)), self.edit.tick_of(lines)
+        chords = [marker.onset_ticks for marker in score.markers]
+        changes, beat = self.edit.tick_of(np.array(chords, np.int64)), self.read.ticks_per_beat
+        found: dict[int, pedalling.Spans] = {}
+        for source, key in enumerate(self.keys):
+            channel, pedals = key.channel, self.read.pedals
+            given = pedals[(pedals.track == source) & (pedals.onset_ticks < self._seam)]
+            presses = [n for _, n, _, data in self._controls[channel] if data[0] == reading.SUSTAIN]
+            if channel in found or not len(given) or not presses:
+                continue
+            ends = np.minimum(given.onset_ticks + given.duration_ticks, self._seam)
+            spans = pedalling.continued((given.onset_ticks, ends), lines, bars, changes, beat)
+            found[channel] = spans
+            add = self.chunks[presses[0]].add
+            for down, up in zip(*(ticks.tolist() for ticks in spans), strict=True):
+                add(down, AMID, 0xB0 | channel, (reading.SUSTAIN, 127))
+                add(up, BEFORE, 0xB0 | channel, (reading.SUSTAIN, 0))
+        return found
 
     def _new_target(self, track: Track) -> tuple[int, int]:
         """Return the chunk and channel for a new part; a file of type 0 gets no new chunk."""
-        own = {note.key.channel for note in self.notes}
+        own = {key.channel for key in self.keys}
         new = {
             event[0] & 15 for chunk in self.chunks for *_, event in chunk.added if event[0] < 0xF0
         }
@@ -272,16 +336,13 @@ class KeptMidi:
             self.chunks[number].add(at, AMID, 0xC0 | channel, (track.program,))
         return number, channel
 
-    def _write_to(self, number: int, channel: int, notes: Notes) -> None:
+    def _write_to(self, number: int, channel: int, notes: Notes, ends: np.ndarray) -> None:
         """Add notes to a chunk; of one key, new notes end where kept ones start, and start where kept ones end.
 
         A new note is left out if that would delay it audibly, or move it past the new bars.
         """
         # The rest that completes a pickup is before the start of the file.
-        onsets, ends = (
-            np.maximum(self.edit.tick_of(ticks), 0)
-            for ticks in (notes.onset_ticks, notes.end_ticks)
-        )
+        onsets = np.maximum(self.edit.tick_of(notes.onset_ticks), 0)
         if len(ends) and ends.max() > reading.LAST_TICK:
             raise NotKept("the new music would end after the last tick of a MIDI file")
         chunk = self.chunks[number]
@@ -299,6 +360,7 @@ class KeptMidi:
             late = start > on and (start - on > most_late or start >= first_after)
             if late or start >= (stop := min([stop, *later])):
                 continue
+            self._struck[number, channel, pitch].append(start)
             chunk.add(start, AFTER, 0x90 | channel, (pitch, velocity))
             chunk.add(stop, BEFORE, 0x80 | channel, (pitch, 64))
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenization.analysis.chords import marker_in
+from tokenization.analysis.chords import marker_in, parse
 from tokenization.limits import GENEROUS, Limits, MusicFileError, complete_within, read_source
 from tokenization.midi.texts import Said, texts_of
 from tokenization.score import (
@@ -30,8 +30,6 @@ from tokenization.score import (
     Texts,
     Track,
 )
-
-ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
 
 HEADER = b"MThd"
 TRACK = b"MTrk"
@@ -108,7 +106,7 @@ def _next_track(data: bytes, position: int) -> int:
 # The events of a track, and the notes that they form.
 
 LAST_TICK = (1 << 28) - 2
-TEXT, TRACK_NAME, LYRIC, MARKER, END = 0xFF01, 0xFF03, 0xFF05, 0xFF06, 0xFF2F
+TEXT, TRACK_NAME, LYRIC, MARKER, CUE, END = 0xFF01, 0xFF03, 0xFF05, 0xFF06, 0xFF07, 0xFF2F
 TEMPO, METER, KEY_SIGNATURE = 0xFF51, 0xFF58, 0xFF59
 MOST_SHARPS = 7
 MOST_KEYS, MOST_TEXTS = 1000, 20_000  # of a file that are read
@@ -186,6 +184,22 @@ def set_up_programs(chunks: Iterable[Sequence[Event]]) -> dict[int, int]:
                 if 0xC0 <= status < 0xD0:
                     programs.setdefault(status & 15, data[0])
     return programs
+
+
+def silent_tracks(chunks: Sequence[Sequence[Event]], programs: Mapping[int, int]) -> list[Key]:
+    """Return the tracks without notes: chunks with a name and a program, on a channel that no other chunk plays."""
+    channels = [{event[1] & 15 for event in events if 0x80 <= event[1] < 0xF0} for events in chunks]
+    plays = [any(0x90 <= event[1] < 0xA0 for event in events) for events in chunks]
+    played = {c for own, has_notes in zip(channels, plays, strict=True) if has_notes for c in own}
+    found: list[Key] = []
+    for number, (events, own) in enumerate(zip(chunks, channels, strict=True)):
+        named = any(event[1] == TRACK_NAME and event[2].strip() for event in events)
+        if plays[number] or not named or len(own) != 1:
+            continue
+        (channel,) = own - played or [-1]
+        if channel in programs and channel not in {key.channel for key in found}:
+            found.append(Key(number, channel, programs[channel]))
+    return found
 
 
 def all_events(body: bytes) -> Iterator[Event]:
@@ -295,8 +309,8 @@ def read_midi(
 ) -> Score:
     """Read a MIDI file, given as a path or bytes; raises MusicFileError, which calls the file `name`.
 
-    The score has one track per chunk, channel and program, notes in canonical order that last at least a tick, and a
-    tempo and a meter from tick 0 on.
+    The score has one track per chunk, channel and program, also for a track that is silent, notes in canonical order
+    that last at least a tick, and a tempo and a meter from tick 0 on.
     """
     name, data = read_source(source, limits, name)
     found = split_chunks(data, name)
@@ -338,11 +352,16 @@ def _score(
     for note, _ in notes:
         end = ends.get(note.key, chunks[note.key.chunk][-1][0])
         ends[note.key] = max(end, note.end)
+    for key in silent_tracks(chunks, programs):
+        ends[key] = chunks[key.chunk][-1][0]
     ends = dict(sorted(ends.items()))
     meta = [event[:3] for events in chunks for event in events if event[1] > 0xFF]
     meta.sort(key=lambda event: event[0])
-    texts = [(tick, data) for tick, status, data in meta if status == MARKER]
-    limits.check(name, "signs", len(texts))
+    texts = [(t, decode_text(d), s == CUE) for t, s, d in meta if s in (MARKER, CUE)]
+    markers = [
+        marker_in(tick, text, is_guess=cue) for tick, text, cue in texts if not cue or parse(text)
+    ]
+    limits.check(name, "signs", len(markers))
     limits.check(name, "tracks", len(ends))
     track_of = {key: track for track, key in enumerate(ends)}
     rows = [(n.tick, n.end - n.tick, n.pitch, v, track_of[n.key]) for n, v in notes]
@@ -368,7 +387,7 @@ def _score(
         tempos=Tempos(tempo_ticks, beats_per_minute),
         meters=Meters(*_array(meters, 3)),
         pedals=_pedals(chunks, ends, limits, name),
-        markers=tuple(marker_in(tick, decode_text(data)) for tick, data in texts),
+        markers=tuple(markers),
         key_signature=(keys[0][1], bool(keys[0][2])) if keys else None,
         key_changes=KeyChanges(*_array(keys[1:], 3)),
         texts=_texts(chunks, rows, ends),

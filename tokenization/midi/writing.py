@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tokenization.analysis.chords import text_of
+from tokenization.analysis.symbols import chord_texts
 from tokenization.midi.reading import (
+    CUE,
     DRUM_CHANNEL,
     END_OF_TRACK,
     HEADER,
@@ -40,16 +41,8 @@ METRONOME = (24, 8)  # clocks per click, and 32nd notes per quarter
 # The order of events of one tick: names, tempos, metres, keys, markers, programs, pedals, the ends of notes, words, and
 # notes.
 ORDER = (
-    TRACK_NAME,
-    TEMPO,
-    METER,
-    KEY_SIGNATURE,
-    MARKER,
-    PROGRAM,
-    CONTROL,
-    NOTE_OFF,
-    LYRIC,
-    NOTE_ON,
+    *(TRACK_NAME, TEMPO, METER, KEY_SIGNATURE, MARKER, CUE, PROGRAM, CONTROL),
+    *(NOTE_OFF, LYRIC, NOTE_ON),
 )
 
 Event = tuple[int, int, int, bytes]
@@ -120,8 +113,9 @@ def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
           for tick, tempo in tempos],
         *[_event(tick, METER, (numerator, denominator.bit_length() - 1, *METRONOME))
           for tick, numerator, denominator in meters],
-        *[_event(marker.onset_ticks, MARKER, text_of(marker).encode(errors="replace"))
-          for marker in score.markers],
+        # Guessed chords are cue points, so that they are not read as given ones.
+        *[_event(marker.onset_ticks, CUE if marker.is_guess else MARKER, text.encode(errors="replace"))
+          for marker, text in chord_texts(score, score.markers)],
     ]  # fmt: skip
     return text_events(texts) + _track_body(events)
 
@@ -196,4 +190,7 @@ def _channels(tracks: Sequence[Track]) -> list[int]:
         )
     if len(pitched) > len(PITCHED_CHANNELS):
         return [0 if track.is_drum else programs.index(track.program) for track in tracks]
-    return [sum(not other.is_drum for other in tracks[:index]) for index in range(len(tracks))]
+    return [
+        0 if track.is_drum else sum(not other.is_drum for other in tracks[:index])
+        for index, track in enumerate(tracks)
+    ]

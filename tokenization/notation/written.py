@@ -313,6 +313,16 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     return BarLayout(order, starts, times, lengths, metres)
 
 
+def _kept_tracks(written: WrittenScore, playing: np.ndarray) -> list[int]:
+    """Return the numbers of the tracks with notes, and of the first track of each silent part."""
+    first, found = 0, {*playing.tolist()}
+    for part in written.parts:
+        own = {*range(first, first + len(part.tracks))}
+        found |= set() if own & found else {first} & own
+        first += len(part.tracks)
+    return sorted(found)
+
+
 def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
     """Return the played score; raises MusicFileError if it is too long or has no notes.
 
@@ -328,8 +338,9 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
         tracks += part.tracks
     # Checked before the conversion to numpy, whose integers could overflow: a note can outlast its bar.
     limits.check(name, "beats", max(row[0] + row[1] for row in rows) / TICKS_PER_BEAT)
-    used, track = np.unique([row[4] for row in rows], return_inverse=True)
-    onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
+    onset, duration, pitch, velocity, number = np.array(rows, dtype=np.int64).T
+    used = _kept_tracks(written, number)
+    track = np.searchsorted(used, number)
     initial = [(0, bpm) for bar in written.bars[: order[0]] for _, bpm in bar.tempos][-1:]
     current = initial[0][1] if initial else DEFAULT_BEATS_PER_MINUTE
     last = round(limits.beats * TICKS_PER_BEAT)
@@ -341,7 +352,7 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
     score = Score(
         ticks_per_beat=TICKS_PER_BEAT,
         notes=Notes(onset, duration, pitch, velocity, track),
-        tracks=tuple(replace(tracks[i], sources=(i,)) for i in used.tolist()),
+        tracks=tuple(replace(tracks[i], sources=(i,)) for i in used),
         tempos=Tempos(*_columns(tempos, 2)),
         meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
         markers=tuple(Marker(at, chord) for at, chord in chords),
@@ -360,12 +371,12 @@ def _keys(
     written: WrittenScore, placed: list[tuple[int, int]]
 ) -> list[tuple[int, tuple[int, bool]]]:
     """Return the key signatures where they change when played: the one in force also after a jump."""
-    in_force: list[tuple[int, bool] | None] = []
-    for one in written.bars:
-        in_force.append(one.key_signature or (in_force[-1] if in_force else None))
+    in_force: list[tuple[int, bool] | None] = [None]
+    for bar in written.bars:
+        in_force.append(bar.key_signature or in_force[-1])
     found: list[tuple[int, tuple[int, bool]]] = []
     for bar, start in placed:
-        key = in_force[bar]
+        key = in_force[bar + 1]
         if key is not None and (not found or found[-1][1] != key):
             found.append((start, key))
     return found

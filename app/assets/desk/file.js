@@ -49,6 +49,7 @@ const hasPiece = shape({
   tempos: list(row(Number.isFinite, between(1e-9, Infinity))),
   chords: list(row(Number.isFinite, isText)),
   meters: list(row(Number.isFinite, isCount, within(1, 64))),
+  key: optional(row(within(-7, 7), isCount, isCount)),
 });
 
 function isPiece(piece) {
@@ -82,6 +83,7 @@ const hasEntry = shape({
     "example",
     "fileName",
     "act",
+    "form",
   ),
   ...each(optional(isCount), "number", "chosen"),
   ...each(optional(Number.isFinite), "now", "made"),
@@ -91,6 +93,9 @@ const hasEntry = shape({
   notices: optional(list(shape({ text: isText }), MOST_WORDS)),
   remarks: optional(list(isText, MOST_WORDS)),
   goals: optional(isGoals),
+  // Checked by who applies them.
+  edits: optional(list(shape({ change: isText }))),
+  ...each(optional(shape({ ticks_per_beat: isCount })), "reading", "keptReading"),
 });
 
 // An entry that is being written and a take need their new part, and an accompaniment its tracks.
@@ -147,6 +152,7 @@ const FITS = {
     parts: optional(list(isText, MOST_TRACKS)),
   }),
   chords: isText,
+  form: isText,
   bars: within(1, 128),
   variations: within(1, 8),
   seed: isCount,

@@ -3,7 +3,8 @@
 
 import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
 
-const MOST_STEPS = 200;
+const MOST_STEPS = 200,
+  MOST_STARRED = 8; // takes that stay in the list
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
 // Settings are stored, but changing them is not a step to undo. The server gives the defaults of sampling.
 const SETTINGS = {
@@ -11,6 +12,7 @@ const SETTINGS = {
   variations: 2,
   ends: false,
   chords: "",
+  form: "",
   idea: {},
   seed: 0,
   newSeed: true,
@@ -172,13 +174,14 @@ export class Desk extends Watched {
     };
   }
 
-  // Add new takes; they go only into the history if their piece is no longer open.
+  // Add new takes below the starred ones; they go only into the history if their piece is no longer open.
   begin(entries) {
     for (const entry of entries) this.put(entry);
     const ids = entries.map((entry) => entry.id),
+      starred = this.open.takes.filter((id) => this.stars.has(id)).slice(-MOST_STARRED),
       here = entries[0].parent === this.open.current;
     this.step("composing", {
-      takes: here ? ids : this.open.takes,
+      takes: here ? [...starred, ...ids] : this.open.takes,
       listed: [...this.open.listed, ...ids],
     });
   }

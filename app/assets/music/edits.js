@@ -1,14 +1,46 @@
-// Edits of notes: move, lengthen, delete, draw, record. If nothing changes, they return the piece itself.
+// Edits of notes: move, lengthen, delete, draw, record. If nothing changes, they return the piece itself. What they do to the
+// file of the piece is a list of changes, as in tokenization/changes.py.
 import { rowsOf, withRows } from "./piece.js";
 
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 const VELOCITY = 84;
 
-// The piece with `change` applied to the rows of the chosen notes.
+// The piece with `change` applied to the rows of the chosen notes, and these before and after it as `pairs`.
 function changed(piece, chosen, change) {
-  const some = new Set(chosen);
-  const rows = rowsOf(piece).map((row, index) => (some.has(index) ? change(row) : row));
-  return withRows(piece, rows);
+  const rows = rowsOf(piece),
+    pairs = chosen.map((index) => [rows[index], change(rows[index])]);
+  chosen.forEach((index, place) => (rows[index] = pairs[place][1]));
+  return { ...withRows(piece, rows), pairs };
+}
+
+// The rows that one piece lacks of another, each as often.
+function lacking(piece, other) {
+  const left = Map.groupBy(rowsOf(piece), String);
+  return rowsOf(other).filter((row) => !left.get(String(row))?.pop());
+}
+
+// The changes of the file that turn a piece into an edited one; null if they differ in more than notes and bars.
+export function changesBetween(piece, { pairs, ...made }) {
+  const isSame = (name) => JSON.stringify(piece[name]) === JSON.stringify(made[name]);
+  if (!["tracks", "tempos", "chords", "meters", "ticksPerBeat"].every(isSame)) return null;
+  const gone = lacking(made, piece).map((row) => [row, null]),
+    come = lacking(piece, made).map((row) => [null, row]);
+  return [{ change: "notes", rows: pairs ?? [...gone, ...come] }];
+}
+
+// A list of changes with more; those of a note that was changed before become one.
+export function joined(changes, more) {
+  const [last, first] = [changes.at(-1), more[0]];
+  if (last?.change !== "notes" || first?.change !== "notes") return [...changes, ...more];
+  const rows = [...last.rows],
+    places = Map.groupBy(rows.keys(), (place) => String(rows[place][1]));
+  for (const [before, after] of first.rows) {
+    const place = before ? places.get(String(before))?.pop() : undefined;
+    if (place !== undefined) rows[place] = [rows[place][0], after];
+    else rows.push([before, after]);
+  }
+  const left = rows.filter(([before, after]) => String(before) !== String(after));
+  return [...changes.slice(0, -1), { change: "notes", rows: left }, ...more.slice(1)];
 }
 
 // Move the notes with the indices `chosen` together, none of them past the edges of the piece.
@@ -48,6 +80,22 @@ export function drawn(piece, onset, duration, pitch, track) {
   if (onset < 0 || left <= 0 || pitch < 0 || pitch > 127) return piece;
   const row = [onset, Math.min(duration, left), pitch, VELOCITY, track];
   return withRows(piece, [...rowsOf(piece), row]);
+}
+
+export const louder = (piece, chosen, by) =>
+  changed(piece, chosen, (row) => row.with(3, within(row[3] + by, 1, 127)));
+
+export const quantisedTo = (piece, chosen, grid) =>
+  changed(piece, chosen, (row) => row.with(0, Math.round(row[0] / grid) * grid));
+
+// Copied rows, the first of them at a tick, without those past the end of the piece.
+export function pasted(piece, copied, tick) {
+  const first = Math.min(...copied.map(([onset]) => onset)),
+    end = piece.lines.at(-1);
+  return copied
+    .map((row) => row.with(0, row[0] - first + tick))
+    .filter(([onset, , , , track]) => onset < end && track < piece.tracks.length)
+    .map((row) => row.with(1, Math.min(row[1], end - row[0])));
 }
 
 // The grid of editing: a sixteenth, in ticks.

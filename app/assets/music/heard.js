@@ -1,6 +1,5 @@
-// A piece as heard: with the mix of its tracks, and the tempo and transposition of the player.
-import { chordIn } from "./keys.js";
-import { WIDTH, rowsOf, withRows } from "./piece.js";
+// How a piece is heard: with the mix of its tracks, and the tempo and transposition of the player.
+import { WIDTH } from "./piece.js";
 
 export const FULL = 100; // the default volume of a track
 
@@ -45,21 +44,21 @@ export function changesOf(piece, { mix, tempo, transpose }) {
   ].filter(Boolean);
 }
 
-// The piece with these differences applied to its notes, tracks, chords and tempo, and the volumes of its tracks.
-export function asHeard(piece, { mix, tempo, transpose }) {
-  const { tracks } = piece,
-    up = (row) => [row[0], row[1], row[2] + (tracks[row[4]].drum ? 0 : transpose), row[3], row[4]];
-  const rows = rowsOf(piece)
-    .filter((row) => !isSilent(mix, row[4]))
-    .map(up)
-    .filter((row) => row[2] >= 0 && row[2] < 128);
-  const made = {
-    ...piece,
-    tempos: piece.tempos.map(([tick, beats, ...more]) => [tick, beats * tempo, ...more]),
-    chords: piece.chords.map(([tick, text, ...more]) => [tick, chordIn(text, transpose), ...more]),
-    tracks: tracks.map((track, index) =>
-      track.drum ? track : { ...track, program: mix[index]?.program ?? track.program },
-    ),
-  };
-  return { piece: withRows(made, rows), volumes: tracks.map((_, index) => volumeOf(mix, index)) };
+// These differences as changes of the file of the piece (tokenization/changes.py).
+export function changesHeard({ tracks }, { mix, tempo, transpose }) {
+  const of = tracks.flatMap(({ program: own, drum }, track) => {
+    const { program = own } = mix[track] ?? {},
+      volume = volumeOf(mix, track);
+    return [
+      !drum && program !== own && { change: "program", track, program },
+      volume !== FULL && { change: "volume", track, volume },
+    ];
+  });
+  const silent = [...tracks.keys()].filter((track) => isSilent(mix, track));
+  return [
+    ...of,
+    silent.length > 0 && { change: "drop", tracks: silent },
+    transpose !== 0 && { change: "transpose", semitones: transpose },
+    tempo !== 1 && { change: "tempo", times: tempo },
+  ].filter(Boolean);
 }

@@ -15,7 +15,6 @@ const QUALITIES = {
   "/o7": "ø7",
   m7b5: "ø7",
 };
-const STORED = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]; // roots and basses of chords
 
 const mod = (value, by) => ((value % by) + by) % by;
 
@@ -34,6 +33,14 @@ export function noteName(pitch, centre) {
   return LINE[mod(place + 1, 7)] + (alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter));
 }
 
+// The name of a key with some sharps, or flats if negative: A minor, F♯ minor.
+export function keyName(fifths, minor) {
+  const fifth = fifths + (minor ? 3 : 0), // of the tonic
+    alter = Math.floor((fifth + 1) / 7),
+    sign = alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter);
+  return `${LINE[mod(fifth + 1, 7)]}${sign} ${minor ? "minor" : "major"}`;
+}
+
 // The name of a pitch class with at most one accidental.
 function simpleName(pitch, centre) {
   const name = noteName(pitch, centre);
@@ -48,19 +55,12 @@ function partsOf(text) {
   return { root: pitchClass(root), quality, bass: bass ? pitchClass(bass) : null };
 }
 
-// The symbol of a stored chord: B♭m7 for A#_m7 in G minor, "" for no chord.
-export function chordSign(text, centre) {
+// The symbol of a stored chord, as written if that says more: B♭m7 for A#_m7 in G minor, "" for no chord.
+export function chordSign(text, centre, symbol = "") {
+  if (symbol) return symbol;
   const parts = partsOf(text);
   if (!parts) return /^N(_|$)/.test(text) ? "" : text;
   const { root, quality, bass } = parts,
     low = bass === null ? "" : `/${simpleName(bass, centre)}`;
   return simpleName(root, centre) + (QUALITIES[quality] ?? quality) + low;
-}
-
-// Transpose a stored chord by semitones; other text stays as it is.
-export function chordIn(text, steps) {
-  const parts = partsOf(text);
-  if (!parts) return text;
-  const up = (pitch) => STORED[mod(pitch + steps, 12)];
-  return `${up(parts.root)}_${parts.quality}${parts.bass === null ? "" : `/${up(parts.bass)}`}`;
 }

@@ -1,5 +1,6 @@
-// Writes a piece, or some of its tracks, as a MIDI file.
-import { rowsOf } from "./piece.js";
+// Writes a piece as a MIDI file.
+import { chordSign } from "./keys.js";
+import { WIDTH, rowsOf } from "./piece.js";
 
 const COARSE = 96,
   USUAL = 480;
@@ -35,19 +36,22 @@ function conductor(piece, by, texts) {
     events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
   for (const [tick, top, low] of piece.meters)
     events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
-  if (piece.signature) {
-    const [sharps, isMinor] = piece.signature;
-    events.push([0, 1, meta(0x59, [sharps & 0xff, isMinor ? 1 : 0])]);
+  if (piece.key && !piece.key[2]) {
+    const [sharps, isMinor] = piece.key;
+    events.push([0, 1, meta(0x59, [sharps & 0xff, isMinor])]);
   }
-  for (const [tick, name, isGuess] of piece.chords)
-    events.push([tick * by, 2, meta(6, text.encode(isGuess ? `${name}?` : name))]);
+  // Guessed chords are cue points; C alone could be the name of a section.
+  for (const [tick, name, isGuess, symbol] of piece.chords) {
+    const sign = chordSign(name, piece.centre ?? 1, symbol) || "none";
+    const said = sign.length > 1 ? sign : `${sign}maj`;
+    events.push([tick * by, 2, meta(isGuess ? 7 : 6, text.encode(said))]);
+  }
   return track(events);
 }
 
-function instrument(one, channel, rows, by, volume) {
+function instrument(one, channel, rows, by) {
   const events = [[0, 0, meta(3, text.encode(one.name))]];
   if (!one.drum) events.push([0, 1, [0xc0 | channel, one.program & 0x7f]]);
-  if (volume !== undefined) events.push([0, 1, [0xb0 | channel, 7, volume]]);
   for (const [onset, duration, pitch, velocity] of rows) {
     events.push([onset * by, 3, [0x90 | channel, pitch, Math.max(1, velocity)]]);
     events.push([(onset + duration) * by, 2, [0x80 | channel, pitch, 0]]);
@@ -55,9 +59,11 @@ function instrument(one, channel, rows, by, volume) {
   return track(events);
 }
 
-// `chosen`: indices of tracks, by default all with notes. `made`: the provenance, stored as a text. `volumes`: by track.
-export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = {}) {
-  const by = piece.ticksPerBeat < COARSE ? Math.floor(USUAL / piece.ticksPerBeat) : 1;
+const factorOf = ({ ticksPerBeat: ticks }) => (ticks < COARSE ? Math.floor(USUAL / ticks) : 1);
+
+// The tracks with notes, in ticks of a beat that some players need. `made`: the provenance, stored as a text.
+export function writeMidi(piece, { made = null } = {}) {
+  const by = factorOf(piece);
   const rows = rowsOf(piece),
     pitched = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15];
   const escaped = (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -65,8 +71,8 @@ export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = 
     tracks = [conductor(piece, by, made ? [`musicgen ${ascii}`] : [])];
   piece.tracks.forEach((one, index) => {
     const own = rows.filter((row) => row[4] === index);
-    if (!own.length || (chosen && !chosen.includes(index))) return;
-    tracks.push(instrument(one, one.drum ? 9 : (pitched.shift() ?? 0), own, by, volumes[index]));
+    if (!own.length) return;
+    tracks.push(instrument(one, one.drum ? 9 : (pitched.shift() ?? 0), own, by));
   });
   const numbers = [1, tracks.length, piece.ticksPerBeat * by],
     words = numbers.flatMap((number) => word(number, 2)),
@@ -74,6 +80,15 @@ export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = 
   return Uint8Array.from([head, ...tracks].flat());
 }
 
+// The reading of such a file, for changes of it (tokenization/changes.py).
+export function readingOf({ notes, tracks, ticksPerBeat }) {
+  const used = new Set(notes.filter((_, place) => place % WIDTH === WIDTH - 1)),
+    places = [...used].sort((a, b) => a - b),
+    sources = tracks.map((_, track) => (used.has(track) ? [places.indexOf(track)] : []));
+  const file_ticks = [0, ticksPerBeat * factorOf({ ticksPerBeat })];
+  return { ticks_per_beat: ticksPerBeat, sources, file_ticks };
+}
+
 // Whether bytes begin like a MIDI file.
 export const isMidi = (bytes) =>
-  bytes.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";
+  bytes?.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";

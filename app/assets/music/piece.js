@@ -27,7 +27,7 @@ const inOrder = (a, b) => a[0] - b[0] || a[4] - b[4] || a[2] - b[2] || a[1] - b[
 
 export function withRows(piece, rows) {
   const kept = rows.filter((row) => row[1] > 0).sort(inOrder);
-  return { ...piece, notes: Int32Array.from(kept.flat()) };
+  return { ...piece, notes: Int32Array.from(kept.flat()), pairs: undefined }; // of edits.js
 }
 
 // The tick at which the last note to sound ends.
@@ -124,6 +124,12 @@ export function without(piece, first, stop) {
   return withColumns({ ...withRows(piece, rows), lines }, left);
 }
 
+// The same as a change of the file (tokenization/changes.py).
+export const cutOf = ({ lines }, first, stop) => ({
+  ...{ change: "cut", start: lines[first] },
+  stop: stop < lines.length - 1 ? lines[stop] : null,
+});
+
 // The first bars; notes held past them are cut.
 export const trimmed = (piece, bars) => without(piece, bars, barCount(piece));
 
@@ -175,6 +181,13 @@ export function countIn(piece, region) {
     if (inRegion(region, piece.lines, piece.notes[i], piece.notes[i + 4])) count += 1;
   return count;
 }
+
+// An empty piece with as many bars of another metre.
+export const withMetre = (piece, beats, unit) => ({
+  ...piece,
+  meters: [[0, beats, unit]],
+  lines: piece.lines.map((_, bar) => (bar * beats * 4 * piece.ticksPerBeat) / unit),
+});
 
 // Four empty bars of 4/4 for piano.
 export const emptyPiece = () => ({

@@ -83,6 +83,23 @@ function lettersOf(bars) {
   return letters;
 }
 
+// The sections of a piece: those heard, a letter per phrase, and in new bars those `asked`, {letters, first, stop}.
+export function sectionsOf(letters, asked = null) {
+  const heard = letters.map((letter, number) => ({
+    letter,
+    first: number * PHRASE,
+    stop: (number + 1) * PHRASE,
+  }));
+  if (!asked) return heard;
+  const length = (asked.stop - asked.first) / asked.letters.length,
+    line = (place) => Math.round(asked.first + place * length);
+  const before = heard.filter(({ first }) => first < asked.first);
+  return [
+    ...before.map((one) => ({ ...one, stop: Math.min(one.stop, asked.first) })),
+    ...asked.letters.map((letter, n) => ({ letter, first: line(n), stop: line(n + 1) })),
+  ];
+}
+
 const plans = new WeakMap(); // notes → bar lines and plan, cached for painting
 
 // {density, register, loudness, letters}: a value per bar, null if undefined, and a letter per phrase.

@@ -1,28 +1,38 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
+import { withChords, withLocks } from "../music/chords.js";
+import { changesBetween, joined } from "../music/edits.js";
 import { partOf } from "../music/naming.js";
 import {
   aroundNew,
   barCount,
+  cutOf,
   emptyPiece,
   pieceOf,
   regionWithout,
+  withMetre,
   without,
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "../widgets/parts.js";
-import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
+
+// What an entry loses with the file that it was made of.
+const withoutFile = ({ keeps, lost }) => ({
+  ...{ file: null, kept: null, edits: null, reading: null, keeps: false },
+  lost: Boolean(keeps || lost),
+});
 
 // The provenance of an edited piece, whose written bars may have moved.
 const editedFrom = (made) =>
   made && { ...made, edited: true, prompt_bars: null, written_bars: null };
 
 export class App {
-  constructor({ facts, desk, server, player }) {
-    Object.assign(this, { facts, desk, server, player });
+  constructor({ facts, desk, requests, player }) {
+    Object.assign(this, { facts, desk, requests, player });
+    requests.notKept = (words) => this.say(words);
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.underWay = null; // the promise of what is being opened
@@ -49,7 +59,7 @@ export class App {
     return Boolean(this.model.idea) && !this.desk.current;
   }
 
-  // Run an action that needs the server; a later one supersedes it.
+  // Run an action that is requested; a later one supersedes it.
   attempt(words, act) {
     const work = this.#attempt(words, act, () => this.underWay === work);
     return (this.underWay = work);
@@ -95,6 +105,7 @@ export class App {
 
   openNothing() {
     this.supersede();
+    this.leave();
     this.desk.step("starting a new idea", { current: null, takes: [], chosen: 0 });
     this.follow();
   }
@@ -102,15 +113,16 @@ export class App {
   // A blank piece to draw on or to play along to.
   openGrid() {
     this.supersede();
+    this.leave();
     const piece = emptyPiece(),
       more = { piece, chosen: barCount(piece), model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...more }, "starting a blank piece");
     this.follow();
   }
 
-  // Have the server open something; returns a function that shows it. `more` adds to the entry what the server omits.
+  // Request that something is opened; returns a function that shows it. `more` adds to the entry what the answer omits.
   async #open(ask, more, label) {
-    const { made, piece, file, ...told } = await this.server.open({
+    const { made, piece, file, ...told } = await this.requests.open({
       model: this.model.name,
       ...ask,
     });
@@ -118,13 +130,23 @@ export class App {
       ...this.blank(more.kind, told.title),
       ...told,
       piece: pieceOf(piece),
-      file: bytesFrom(file),
       provenance: made ?? null,
       seed: made?.seed,
       keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
       ...more,
+      file: bytesFrom(file) ?? more.file,
     };
-    return () => (this.desk.show(entry, label), this.follow());
+    return () => {
+      if (!more.act) this.leave();
+      this.desk.show(entry, label);
+      this.follow();
+    };
+  }
+
+  // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
+  leave() {
+    this.player.pause();
+    this.desk.set({ ends: false, chords: "", form: "", tempo: 1, transpose: 0 });
   }
 
   blank(kind, title) {
@@ -145,7 +167,7 @@ export class App {
       lost = Boolean(entry.lost || entry.kept);
     const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
-    return this.attempt("", () => this.#open({ ...fileOf(entry), model }, more, label));
+    return this.attempt("", () => this.#open({ entry, model }, more, label));
   }
 
   // Load the piece on the stage into the player, unless something plays.
@@ -178,11 +200,13 @@ export class App {
   }
 
   // Show an edited piece on the stage; of one still being written, only the bars so far.
-  edit(made, label, more = {}) {
+  edit(made, label, { changes = null, ...more } = {}) {
     this.say("");
     const before = interrupted(this.desk.current),
-      piece = soFar(this.desk.current, made),
-      bars = barCount(piece);
+      piece = { ...soFar(this.desk.current, made), pairs: undefined },
+      bars = barCount(piece),
+      done = changes ?? changesBetween(before.piece, made),
+      isKept = before.file && before.reading && done;
     const entry = {
       ...before,
       id: newId(),
@@ -191,10 +215,7 @@ export class App {
       made: Date.now(),
       state: "done",
       piece,
-      file: null,
-      kept: null,
-      keeps: false,
-      lost: Boolean(before.keeps || before.lost),
+      ...(isKept ? { edits: joined(before.edits ?? [], done) } : withoutFile(before)),
       example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars),
       model: this.model.name,
@@ -252,7 +273,58 @@ export class App {
     const isEnd = act === "end",
       bars = isEnd ? [stop, barCount(piece)] : [first, stop],
       label = isEnd ? "cutting the end" : "deleting bars";
-    return this.edit(without(piece, ...bars), label, { region: regionWithout(region, ...bars) });
+    const [from, to] = bars,
+      changes = [cutOf(piece, from, to)];
+    return this.edit(without(piece, from, to), label, {
+      changes,
+      region: regionWithout(region, from, to),
+    });
+  }
+
+  // Write typed chords over some bars, as the models take them.
+  typeChords(range, text) {
+    return this.attempt("", async () => {
+      const { bars, said } = await this.requests.chords(text);
+      return () => (this.#chords(withChords(this.desk.current.piece, range, bars)), this.say(said));
+    });
+  }
+
+  lockChords(range, isLocked) {
+    this.#chords(withLocks(this.desk.current.piece, range, isLocked));
+  }
+
+  // Set the tempo, in quarter notes a minute, from a tick on; at the start, all tempos of the piece change with it.
+  setTempo(bpm, start) {
+    const { piece } = this.desk.current,
+      [[, first], ...others] = piece.tempos,
+      scales = !start && others.length > 0;
+    const tempos = scales
+      ? piece.tempos.map(([tick, tempo]) => [tick, (tempo * bpm) / first])
+      : [...piece.tempos.filter(([tick]) => tick < start), [start, bpm]];
+    const change = scales ? { times: bpm / first } : { bpm, start };
+    const changes = [{ change: "tempo", ...change }];
+    this.edit({ ...piece, tempos }, "changing the tempo", { changes });
+  }
+
+  setKey(fifths, minor) {
+    const piece = { ...this.desk.current.piece, key: [fifths, Number(minor), 0] },
+      changes = [{ change: "key", fifths, minor: Boolean(minor) }];
+    this.edit({ ...piece, centre: fifths + (minor ? 3 : 2) }, "changing the key", { changes });
+  }
+
+  // Set the metre from a tick on; the piece is read again, since its bars are others.
+  setMetre(beats, unit, start) {
+    const { current: entry } = this.desk,
+      { piece, id: parent, origin, title, file, fileName, keeps, lost } = entry,
+      label = "changing the time signature",
+      more = [{ change: "metre", beats, unit, start }];
+    if (!piece.notes.length) return this.edit(withMetre(piece, beats, unit), label);
+    const kept = { kind: "edit", act: label, parent, origin, title, file, fileName, keeps, lost };
+    return this.attempt("", () => this.#open({ entry, more }, kept, label));
+  }
+
+  #chords({ piece, changes }) {
+    this.edit(piece, "changing chords", { changes });
   }
 
   loop(id, range) {

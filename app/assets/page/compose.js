@@ -1,6 +1,7 @@
-// Requests for music: streams the notes of the takes to the desk as the server writes them.
+// Requests for music: streams the notes of the takes to the desk as they are written.
 import { bytesFrom } from "../desk/file.js";
 import { interrupted, newId } from "../desk/state.js";
+import { chordsAfter } from "../music/chords.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
@@ -39,7 +40,7 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
-      { bars, variations, ends, chords, seed } = settings;
+      { bars, variations, ends, chords, form, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[name]]);
     return {
       model,
@@ -48,7 +49,9 @@ export class Composer {
       variations,
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
-      chords: lacks.chords || what.kind !== "continue" ? "" : chords,
+      chords: lacks.chords || what.kind !== "continue" ? "" : chords || this.#chordsAfter(bars),
+      form: lacks.plan || what.kind !== "continue" ? "" : form,
+      keepsChords: true,
       promptBars: current ? open.chosen : null,
       idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0,
@@ -57,13 +60,19 @@ export class Composer {
     };
   }
 
-  // Have the server read the prompt before Continue is pressed, so that the first note comes at once.
+  // The given chords of the bars to be written again.
+  #chordsAfter(bars) {
+    const { current, open } = this.app.desk;
+    return current ? chordsAfter(current.piece, open.chosen, bars) : "";
+  }
+
+  // Have the prompt read before Continue is pressed, so that the first note comes at once.
   readAhead() {
     clearTimeout(this.ahead);
     this.ahead = setTimeout(() => {
       const { given } = this;
       if (this.busy || !given) return;
-      this.app.server.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // it will be read with the request
+      this.app.requests.readAhead(given, this.ask({ kind: "continue" })).catch(() => {}); // it will be read with the request
     }, STILL_MS);
   }
 
@@ -71,6 +80,11 @@ export class Composer {
   get given() {
     const { current } = this.app.desk;
     return current?.piece.notes.length ? current : null;
+  }
+
+  // Continue, or stop what is being written.
+  press() {
+    return this.busy ? this.stop() : this.start({ kind: "continue" });
   }
 
   async start(what) {
@@ -91,7 +105,7 @@ export class Composer {
     });
     app.changed();
     try {
-      for await (const view of app.server.write(this.given, ask, run.id, run.stopping.signal))
+      for await (const view of app.requests.write(this.given, ask, run.id, run.stopping.signal))
         this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message);
@@ -135,6 +149,7 @@ export class Composer {
         state: "running",
         seed: ask.sampling.seed,
         goals: ask.plan ? this.app.desk.goals : null,
+        form: ask.form || ask.idea?.form || "",
         keeps: Boolean(keeps),
         lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
         now: piece.lines[Math.min(region.first, barCount(piece))],
@@ -180,6 +195,8 @@ export class Composer {
       state,
       ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }),
       kept: kept && !kept.same ? bytes : null,
+      keptReading: kept?.reading,
+      reading: take.reading,
       region: take.region,
       now: undefined,
       file: kept?.same ? bytes : bytesFrom(take.midi),
@@ -209,7 +226,7 @@ export class Composer {
     if (!run || run.stopped) return;
     run.stopped = true;
     if (run.ids)
-      this.app.server.stop(run.id).catch(() => (run.stopped = false)); // so that Stop can be pressed again
+      this.app.requests.stop(run.id).catch(() => (run.stopped = false)); // so that Stop can be pressed again
     else run.stopping.abort(); // still queued
   }
 }

@@ -1,7 +1,8 @@
-// The settings of a request: those for musicians first, the sampling parameters under "Advanced".
+// The settings of a request: those for musicians first, the sampling parameters in a fold.
 import { barCount } from "../music/piece.js";
 import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
+const FORM = { placeholder: "A A B A", spellcheck: false, maxLength: 40 };
 const CHORDS = { placeholder: "C | G7 | Am F | C", spellcheck: false, maxLength: 400 };
 
 // The fields by the names of their settings; those of the sampling parameters are the server's.
@@ -18,6 +19,7 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
     variations: slider("variations", "Takes", 1, mostVariations),
     ends: check("ends", "Write an ending"),
     chords: field("chords", "Chord progression", "input", CHORDS),
+    form: field("form", "Form of the new bars", "input", FORM),
     ...Object.fromEntries(drawn),
     seed: field("seed", "Seed", "input", { type: "number", min: 0 }),
     newSeed: check("newSeed", "New seed each time"),
@@ -28,11 +30,11 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
 export function controlsPart(app) {
   const { desk, facts } = app,
     fields = fieldsOf(facts),
-    { model, chosen, bars, variations, temperature, ends, chords, ...fines } = fields;
+    { model, chosen, bars, variations, temperature, ends, chords, form, ...fines } = fields;
   const why = make("span", "mg-info"),
     ending = make("div", "mg-field", [ends, why]),
-    more = fold("Advanced", "mg-more", Object.values(fines)),
-    within = [model, chosen, bars, variations, temperature, ending, chords, more];
+    more = fold("For experts", "mg-more", Object.values(fines)),
+    within = [model, chosen, bars, variations, temperature, ending, chords, form, more];
   const box = fold("", "mg-card mg-controls", within),
     [summary] = box.children;
   box.open = innerWidth > 900;
@@ -48,12 +50,13 @@ export function controlsPart(app) {
     const { current, open, settings } = desk,
       given = current?.piece.notes.length ? barCount(current.piece) : 0,
       { lacks } = app.model;
-    chosen.most(given || 1);
+    chosen.bound(1, given || 1);
     const now = { model: app.model.name, chosen: Math.min(open.chosen || 1, given) };
     for (const [name, one] of Object.entries(fields)) one.show({ ...settings, ...now }[name]);
     model.hidden = facts.models.length < 2;
     chosen.hidden = given < 2;
     chords.hidden = Boolean(lacks.chords);
+    form.hidden = Boolean(lacks.plan) || app.begins;
     ends.show(settings.ends && !lacks.ends);
     ends.input.disabled = Boolean(lacks.ends);
     why.textContent = lacks.ends ?? "";

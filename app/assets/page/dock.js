@@ -4,22 +4,26 @@ import { barAt, barCount } from "../music/piece.js";
 import { action, check, icon, make, menu, onFields, slider, write } from "../widgets/parts.js";
 import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
+import { tempoAt } from "../widgets/signs.js";
 
-// The menu of loop, tempo and transposition.
+// The menu of how it is played: loop, tempo and transposition.
 function playbackMenu(app) {
   const { desk, player } = app;
   const loop = check("loop", "Loop"),
-    tempo = slider("tempo", "Tempo (×)", 0.5, 2, { step: 0.05 }),
+    tempo = slider("tempo", "Tempo (BPM)", 20, 400),
     transpose = slider("transpose", "Transpose", -12, 12),
     box = menu("Playback", [loop, tempo, transpose], "mg-playback");
+  const usual = () => (player.entry ? tempoAt(player.entry.piece, 0).tempo : 120);
   onFields(box, (name, value) => {
+    if (name === "tempo") return desk.set({ tempo: value / usual() });
     if (name !== "loop") return desk.set({ [name]: value });
     return app.loop(player.entry.id, value ? loopedBars(player.entry) : null);
   });
   function show() {
     loop.show(Boolean(player.loop));
     loop.input.disabled = !player.entry?.piece.notes.length;
-    tempo.show(desk.settings.tempo);
+    tempo.bound(usual() / 2, usual() * 2);
+    tempo.show(Math.round(usual() * desk.settings.tempo));
     transpose.show(desk.settings.transpose);
     box.hidden = !canSound(); // a file from the server plays as it is
   }
@@ -53,8 +57,8 @@ function messages(app) {
 // The button Continue, which stops a request while one runs.
 function goButton(app) {
   const { desk, composer } = app;
-  const press = () => (composer.busy ? composer.stop() : composer.start({ kind: "continue" })),
-    go = action("", press, "mg-chip mg-go", { id: "mg-go" });
+  const more = { id: "mg-go", title: "Ctrl+Enter", ariaKeyShortcuts: "Control+Enter" },
+    go = action("", () => composer.press(), "mg-chip mg-go", more);
   function show() {
     const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
     write(go, composer.busy ? "Stop" : begins ? "Generate" : "Continue");

@@ -12,7 +12,7 @@ export function headerPart(app) {
   name.insertAdjacentHTML("afterbegin", MARK);
   const undo = marked("undo", "Undo", () => app.undo()),
     redo = marked("redo", "Redo", () => app.redo());
-  const words = make("p", "", "Continue a piece of music."),
+  const words = make("p", "", "Drop a MIDI file or score here; it writes the next bars."),
     all = [name, words, undo, redo, projectMenu(app)];
 
   function show() {

@@ -1,4 +1,4 @@
-// The history: all pieces and takes, in the order in which they were made.
+// The history: the newest first, each piece with its takes and edits below it.
 import { namesOf } from "../music/naming.js";
 import { action, barsLabel, count, fold, icon, make } from "../widgets/parts.js";
 
@@ -24,6 +24,7 @@ export function historyPart(app) {
     list = make("ol", "mg-history-list"),
     box = fold("", "mg-card mg-history", [make("div", "mg-row", [only]), list]);
   const summary = box.firstChild;
+  const unfolded = new Set(); // the pieces whose earlier versions are shown
   let starred = false,
     shown = "";
   box.addEventListener("toggle", () => show());
@@ -40,6 +41,19 @@ export function historyPart(app) {
       more = { title, ariaCurrent: id === desk.open.current || null },
       open = action(words, () => app.recall(id), "mg-item mg-history-open", more);
     return make("li", "mg-history-row", [starIt, open, bin]);
+  }
+
+  // The newest entry of a piece, and a fold with the others.
+  function pieceRow([newest, ...others]) {
+    const made = row(newest);
+    if (!others.length) return made;
+    const { origin } = newest,
+      inside = make("ol", "mg-history-list", others.map(row)),
+      more = fold(`${count(others.length, "earlier version")}`, "mg-versions", [inside]);
+    more.open = unfolded.has(origin) || others.some(({ id }) => id === desk.open.current);
+    more.addEventListener("toggle", () => unfolded[more.open ? "add" : "delete"](origin));
+    made.append(more);
+    return made;
   }
 
   function show() {
@@ -59,7 +73,8 @@ export function historyPart(app) {
     shown = key;
     const buttons = () => [...list.querySelectorAll("button")],
       at = buttons().indexOf(document.activeElement);
-    list.replaceChildren(...entries.map(row));
+    const pieces = Map.groupBy(entries.toReversed(), ({ id, origin }) => origin ?? id);
+    list.replaceChildren(...[...pieces.values()].map(pieceRow));
     const next = buttons().at(Math.min(at, buttons().length - 1)); // in the same place
     if (at >= 0) (next ?? summary).focus({ preventScroll: true });
   }

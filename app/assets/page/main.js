@@ -7,10 +7,13 @@ import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
 import { headerPart } from "./header.js";
 import { historyPart } from "./history.js";
+import { keepInstalled } from "./installed.js";
 import { make } from "../widgets/parts.js";
+import { Requests } from "./requests.js";
 import { Server } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
+import { Tab } from "./tab.js";
 import { takesPart } from "./takes.js";
 
 const UNTRAINED =
@@ -76,20 +79,23 @@ async function start() {
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
   const store = new Store(),
-    server = new Server(),
+    assets = new URL(facts.assets, document.baseURI).href,
+    answerer = facts.program ? new Tab(facts.program, assets) : new Server(),
+    requests = new Requests(answerer),
     desk = await store.open();
   const drawn = facts.sampling.map(({ name, value }) => [name, value]);
   desk.settings = { ...Object.fromEntries(drawn), ...desk.settings };
-  const player = new Player(new URL(facts.assets, document.baseURI).href, {
-    soundOf: (entry) => server.made(entry, "sound"),
+  const player = new Player(assets, {
+    soundOf: (entry) => requests.made(entry, "sound"),
     failed: (text) => app.fail(text),
   });
-  const app = new App({ facts, desk, server, player }),
+  const app = new App({ facts, desk, requests, player }),
     parts = partsOf(app, root),
     { stage, takes } = parts;
+  answerer.tell = (words, trouble) => (trouble ? app.fail(trouble) : app.say(words));
   // For the browser's console and for tests.
   const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
-  window.musicgen = { app, desk, player, store, server, rolls };
+  window.musicgen = { app, desk, player, store, requests, rolls };
 
   let asked = null;
   app.changed = () => (asked ??= requestAnimationFrame(() => ((asked = null), parts.show())));
@@ -117,6 +123,7 @@ async function start() {
   await openFirst(app);
   app.composer.readAhead();
   requestAnimationFrame(() => player.synth.start()); // load the soundfont after the page is visible
+  answerer.ready?.then(() => keepInstalled(app, root)).catch(() => {}); // without it, the page works online
 }
 
 start();

@@ -1,4 +1,4 @@
-// Shortcuts of the whole page: Space plays, Ctrl+Z undoes, files can be dropped anywhere, and a disabled button says why.
+// Shortcuts of the whole page: Space plays, Ctrl+Enter continues, Ctrl+Z undoes, files can be dropped anywhere, and a disabled button says why.
 const FIELDS = "input, select, textarea, [contenteditable]";
 const PRESSED = "button, summary, a, [role=application]";
 const LEFT = "button, summary, a, [type=range], [type=checkbox]"; // need no keys after a click
@@ -21,6 +21,9 @@ export function shortcuts(app) {
     } else if (control && key === "y" && !typing) {
       event.preventDefault();
       app.redo();
+    } else if (control && key === "enter") {
+      event.preventDefault();
+      app.composer.press();
     } else if (key === " " && !control && isFree(event.target)) {
       event.preventDefault();
       if (event.target === pointed) pointed.blur(); // no focus ring around an element that the key does not press

@@ -6,19 +6,22 @@ import { cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
 import { action, count, fold, make, marked, menu } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
+import { signsMenu } from "../widgets/signs.js";
 import { playIn } from "../widgets/play_in.js";
 import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
-const HOW = "Click to add a note; drag a note to move it, or its right edge to resize it.";
+const HOW =
+  "Click to add a note; drag a note to move it, or its right edge to resize it; drag with Shift to select. " +
+  "Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity; Q quantises.";
 const HIGH = "clamp(240px, 34vh, 380px)";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 
 // The notes on the import, in a fold that is open if something was changed.
 function readingNotes() {
   const list = make("ul"),
-    box = fold("", "mg-remarks", [list]);
+    box = fold("About your file", "mg-remarks", [list]);
   let noted = null;
   function show(entry) {
     const { notices = [], remarks = [] } = entry ?? {};
@@ -30,7 +33,6 @@ function readingNotes() {
     );
     box.hidden = !list.children.length;
     box.open = notices.length > 0;
-    box.firstChild.textContent = `Import report: ${list.children.length}`;
   }
   return Object.assign(box, { show });
 }
@@ -86,6 +88,7 @@ function stageParts(app, { roll }, show) {
   const title = make("h2", "", "…"),
     hint = make("span", "mg-hint", "drag to select bars"),
     parts = { hint, title, idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
+  parts.signs = signsMenu(app, roll);
   parts.pencil = pencilFor(app, roll, show);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), app.changed()));
   parts.plan = planView(app, roll);
@@ -107,11 +110,11 @@ export function stagePart(app, lanesNow) {
     card = cardParts(app, () => desk.current, options),
     { facts, star, roll, bar, play, menu: save } = card,
     parts = stageParts(app, card, () => show()),
-    { hint, title, idea, mix, played, pencil, score, plan, read, zoom } = parts;
+    { hint, title, signs, idea, mix, played, pencil, score, plan, read, zoom } = parts;
   roll.view.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
   const hands = make("span", "mg-hands", [star, newMenu(app), ...filePicker(app)]),
-    head = make("div", "mg-head", [title, facts, hands]),
+    head = make("div", "mg-head", [title, signs, facts, hands]),
     jobs = [addMenu(app), harmoniseMenu(app)],
     actions = make("span", "mg-actions", [...jobs, pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
@@ -122,7 +125,7 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     for (const part of [facts, star, roll.view, foot]) part.hidden = !entry;
-    for (const part of [idea, plan, score, mix, played, ...jobs]) part.show();
+    for (const part of [signs, idea, plan, score, mix, played, ...jobs]) part.show();
     read.show(entry);
     // At the start, a piece is being opened.
     title.textContent = title.title = entry?.title ?? (desk.past.length ? "New idea" : "…");

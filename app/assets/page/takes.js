@@ -6,7 +6,7 @@ import { cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
-const HINT = "Takes appear here note by note, and you can play them while they are being written.";
+const HINT = "Press Continue: new takes appear here, and you can play them at once.";
 
 // Whether only chords are new.
 const isChords = (region) => region.tracks?.length === 0;
@@ -23,17 +23,26 @@ function factsOf({ state, how, seed, region }, fresh) {
 function takeCard(app, id, axis) {
   const { desk } = app,
     entryOf = () => desk.entries.get(id),
-    { number, how } = entryOf(),
+    { number, how, run } = entryOf(),
+    isEarlier = run !== desk.takes.at(-1).run, // a starred one, which takes less room
     name = `Take ${number + 1}`;
   const label = `Piano roll of take ${number + 1}`,
-    parts = cardParts(app, entryOf, { label, height: "clamp(200px, 26vh, 280px)", axis }),
+    parts = cardParts(app, entryOf, {
+      name: name.toLowerCase(),
+      label,
+      height: isEarlier ? "clamp(90px, 12vh, 130px)" : "clamp(200px, 26vh, 280px)",
+      axis,
+    }),
     { facts, star, roll, bar, play, menu } = parts;
-  const words = how === "continue" ? "Continue from here" : "Use this take",
-    further = action(words, () => app.use(id), "mg-chip mg-further"),
+  const further = action("Keep this take", () => app.use(id), "mg-chip mg-further"),
     drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
-  const head = make("div", "mg-head", [make("h3", "", name), facts, star, drop]),
-    foot = make("div", "mg-foot", [play, make("span", "mg-actions", [menu, further])]),
-    within = [head, roll.view, bar, foot],
+  const foot = make(isEarlier ? "span" : "div", "mg-foot", [
+      play,
+      make("span", "mg-actions", [menu, further]),
+    ]),
+    inHead = isEarlier ? [foot] : [],
+    head = make("div", "mg-head", [make("h3", "", name), facts, ...inHead, star, drop]),
+    within = [head, roll.view, bar, ...(isEarlier ? [] : [foot])],
     card = make("article", "mg-card mg-take", within, { ariaLabel: name });
 
   function show(lanes) {
@@ -73,13 +82,14 @@ export function takesPart(app, lanesNow) {
   function show() {
     const ids = desk.takes.map((take) => take.id),
       isOther = ids.join() !== cards.map((one) => one.id).join(),
-      isNew = isOther && ids.some((id) => app.composer.run?.ids.includes(id)),
+      fresh = isOther && ids.findIndex((id) => app.composer.run?.ids.includes(id)),
       lanes = lanesNow();
     if (isOther) renew(ids);
     for (const one of cards) one.show(lanes);
     tools.hidden = !ids.length;
     compare.show();
-    if (isNew && !app.trade.on) cards[0].card.scrollIntoView({ block: "nearest" }); // else the player is at the keyboard
+    // While trading, the player is at the keyboard.
+    if (!app.trade.on) cards[fresh]?.card.scrollIntoView({ block: "nearest" });
   }
   return Object.assign(box, { show, cards: () => cards, dialog: compare.box });
 }

@@ -45,9 +45,10 @@ function lineOf({ isPrompt, bars, region, piece }) {
 }
 
 // Heights above the notes: the flag and the ruler, then with the chords.
-const rulerOf = (roll) => (lineOf(roll) ? FLAG : 0) + RULER;
+export const rulerOf = (roll) => (lineOf(roll) ? FLAG : 0) + RULER;
 export const topOf = (roll, { piece } = roll) =>
-  rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
+  rulerOf(roll) +
+  (roll.acts.chord || piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
 // The context of painting, computed once.
 function sheet(roll) {
@@ -156,16 +157,19 @@ function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   if (top === ruler) return;
   const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
   let free = gutter;
-  for (const [tick, text] of piece.chords) {
+  for (const [tick, text, isGuess, symbol] of piece.chords) {
     const at = x(tick),
-      name = chordSign(text, piece.centre ?? 1);
+      sign = chordSign(text, piece.centre ?? 1, symbol),
+      name = isGuess && sign ? `${sign}?` : sign;
+    pen.font = pen.font.replace(/^(600 )?/, isGuess ? "" : "600 ");
     if (at > width) break;
     const crossed = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the end of the prompt
     if (!name || crossed || at + 2 < free || tick >= piece.lines.at(-1)) continue;
-    pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
+    pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : isGuess ? ink.faint : ink.ink;
     pen.fillText(name, at + 3, ruler + CHORDS / 2);
     free = at + pen.measureText(name).width + 9;
   }
+  pen.font = pen.font.replace(/^600 /, "");
 }
 
 function paintNotes(on) {
@@ -272,16 +276,16 @@ function paintGutter({ pen, ink, roll, gutter, height }) {
   }
 }
 
-// Paint the names of tracks, cut if too long, above their lanes, where no line crosses them.
+// Paint the names of tracks above their lanes, where no notes are, over the lines of bars.
 function paintNames({ pen, ink, roll, gutter }) {
   if (roll.laid.length < 2) return;
   pen.font = strong(pen.font.split("px ")[1]);
-  pen.fillStyle = ink.ink;
-  for (const lane of roll.laid) {
-    let { name } = lane;
-    while (name.length > 1 && pen.measureText(name).width > gutter - 2 * SIDE)
-      name = `${name.replace(/…$/, "").slice(0, -1)}…`;
-    pen.fillText(name, SIDE, lane.top - NAME / 2);
+  for (const { name, top } of roll.laid) {
+    const wide = pen.measureText(name).width + 2 * SIDE;
+    pen.fillStyle = ink.ground;
+    if (wide > gutter) pen.fillRect(gutter, top - NAME, wide - gutter, NAME - 1);
+    pen.fillStyle = ink.ink;
+    pen.fillText(name, SIDE, top - NAME / 2);
   }
 }
 

@@ -1,7 +1,7 @@
 // The plan on a roll: a lane at the bottom with curves of density, register and loudness and the letters of the form. The
 // chosen curve can be edited over the bars to be written.
 import { barAt, barCount } from "../music/piece.js";
-import { CURVES, PHRASE, heightOf, planOf, valueAt } from "../music/plan.js";
+import { CURVES, PHRASE, heightOf, planOf, sectionsOf, valueAt } from "../music/plan.js";
 
 const LETTERS = 18; // pixels of height of the letters
 const CURVED = 62; // pixels of height of the curves
@@ -70,21 +70,22 @@ function paintCurve(on, curve, shown, first, stop) {
   }
 }
 
-// Paint the letter of each phrase in a box over its bars.
-function paintLetters({ pen, ink, roll, x, height, gutter }, letters, first, stop) {
+// Paint the letter of each section in a box over its bars.
+function paintLetters({ pen, ink, roll, x, height, gutter }, letters, known) {
   const top = height - LANE + 2;
   const lines = linesOf(roll);
-  for (let number = Math.floor(first / PHRASE); number * PHRASE < stop; number++) {
-    const from = x(lines[number * PHRASE]);
-    const to = x(lines[Math.min((number + 1) * PHRASE, stop)]);
-    if (!letters[number] || to - from < 10) continue;
+  for (const { letter, first, stop } of sectionsOf(letters, roll.plan.asked)) {
+    if (first >= known) continue;
+    const from = x(lines[first]),
+      to = x(lines[Math.min(stop, known)]);
+    if (!letter || to - from < 10) continue;
     pen.fillStyle = ink.line;
     pen.beginPath();
     pen.roundRect(from + 1, top, to - from - 2, LETTERS - 3, 3);
     pen.fill();
     pen.fillStyle = ink.ink;
-    const middle = (Math.max(from, gutter) + to) / 2 - pen.measureText(letters[number]).width / 2;
-    pen.fillText(letters[number], middle, top + LETTERS / 2 - 1);
+    const middle = (Math.max(from, gutter) + to) / 2 - pen.measureText(letter).width / 2;
+    pen.fillText(letter, middle, top + LETTERS / 2 - 1);
   }
 }
 
@@ -116,7 +117,7 @@ export function paintPlan(on) {
   for (let bar = first; bar <= stop; bar++)
     if (x(lines[1]) - x(0) > 8 || bar % PHRASE === 0)
       pen.fillRect(Math.round(x(lines[bar])), height - CURVED, 1, CURVED);
-  paintLetters(on, shown.letters, first, knownOf(on));
+  paintLetters(on, shown.letters, knownOf(on));
   const isChosen = (curve) => curve === roll.plan.curve,
     order = Object.keys(CURVES).sort((a, b) => isChosen(a) - isChosen(b)); // the chosen one on top
   for (const curve of order) paintCurve(on, curve, shown, first, stop);
@@ -139,18 +140,19 @@ export function bending(roll, event) {
     const lines = linesOf(roll);
     return Math.min(lines.length - 2, barAt({ lines }, roll.tickAt(at)));
   };
+  const { view } = roll,
+    footOf = () => view.getBoundingClientRect().top + view.clientTop + view.clientHeight;
   const move = (at) => {
-    const { view } = roll,
-      bottom = view.getBoundingClientRect().top + view.clientTop + view.clientHeight - EDGE;
     const bar = barOf(at),
       way = Math.sign(bar - (last ?? bar)),
       bars = [bar]; // and those that a fast drag skipped
     for (let over = bar - way; way && over !== last; over -= way) bars.unshift(over);
-    const value = valueAt(roll.plan.curve, (bottom - at.clientY) / (CURVED - 2 * EDGE));
+    const value = valueAt(roll.plan.curve, (footOf() - EDGE - at.clientY) / (CURVED - 2 * EDGE));
     roll.acts.bend(bars.filter(roll.plan.isOpen), value);
     last = bar;
   };
-  if (!roll.acts.bend || !roll.plan.isOpen(barOf(event))) return null;
+  if (event.clientY < footOf() - CURVED || !roll.acts.bend) return null; // on the letters of the form
+  if (!roll.plan.isOpen(barOf(event))) return null;
   move(event);
   return { move };
 }

@@ -1,5 +1,5 @@
 // Dispatches presses on a roll: moving the end of the prompt, editing notes, editing the plan, selecting tracks at their heads,
-// or selecting bars, by touch only on the ruler. A press without a drag seeks.
+// or selecting bars, by touch only on the ruler. A press without a drag seeks, or on the chords lets them be typed.
 import { barAt, barCount, lineNear } from "../music/piece.js";
 import { bending } from "./plan.js";
 
@@ -47,7 +47,7 @@ function dragOf(roll, event) {
   if (place.part === "track" && event.pointerType !== "touch") return picking(roll, place.lane);
   const bends = place.part === "plan" && bending(roll, event);
   if (bends) return bends;
-  const scrolls = event.pointerType === "touch" && place.part !== "ruler";
+  const scrolls = event.pointerType === "touch" && !["ruler", "chords"].includes(place.part);
   return scrolls ? null : choosing(roll, event);
 }
 
@@ -90,8 +90,17 @@ function choosing(roll, begun) {
 }
 
 function press(roll, event) {
+  if (roll.placeAt(event).part === "chords") return pressChord(roll, event);
   if (roll.range) roll.select(null);
   roll.acts.seek?.(Math.min(roll.tickAt(event), roll.piece.lines.at(-1)));
+}
+
+// Select the bar of a chord, or keep the selected bars around it, to type its chords.
+function pressChord(roll, event) {
+  const first = Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))),
+    { range } = roll;
+  if (!range || first < range.first || first >= range.stop) roll.select({ first, stop: first + 1 });
+  roll.acts.chord();
 }
 
 function listenForTaps(roll) {
@@ -101,13 +110,14 @@ function listenForTaps(roll) {
     const taps = event.pointerType === "touch" && !roll.acts.hand?.on,
       { part, lane } = roll.placeAt(event);
     if (taps && part === "track") roll.pick(lane.index);
-    else if (taps && !["ruler", "end"].includes(part)) press(roll, event);
+    else if (taps && !["ruler", "chords", "end"].includes(part)) press(roll, event);
   });
   // By touch, a drag on the ruler selects and elsewhere scrolls.
   const drags = (event) => {
     const part = partOf(event.touches[0]),
       bends = part === "plan" && roll.acts.bend;
-    if (part === "ruler" || part === "end" || bends || roll.acts.hand?.on) event.preventDefault();
+    if (["ruler", "chords", "end"].includes(part) || bends || roll.acts.hand?.on)
+      event.preventDefault();
   };
   canvas.addEventListener("touchstart", drags, { passive: false });
 }

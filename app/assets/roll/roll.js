@@ -2,7 +2,7 @@
 // is as wide as the view, and paint.js repaints it on scrolling.
 import { barAt, barCount, inRegion, noteCount } from "../music/piece.js";
 import { planOf } from "../music/plan.js";
-import { FLAG, GUTTER, paint, placeLanes, topOf } from "./paint.js";
+import { FLAG, GUTTER, paint, placeLanes, rulerOf, topOf } from "./paint.js";
 import { laneOf, linesOf } from "./plan.js";
 import { listenForDrags } from "./range.js";
 
@@ -42,7 +42,7 @@ export class Axis {
 }
 
 export class Roll {
-  // `acts`: seek(tick), play(), range({first, stop} or null), choose(bars), bend(bars, value), hand (of note_editing.js)
+  // `acts`: seek(tick), play(), range({first, stop} or null), choose(bars), bend(bars, value), chord(), hand (of note_editing.js)
   constructor({ label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");
@@ -158,13 +158,14 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
-  // The part of the roll under a pointer: end of the prompt, ruler with chords, plan, head of a track, or a pitch of a lane.
+  // The part of the roll under a pointer: end of the prompt, ruler, chords, plan, head of a track, or a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
     const foot = this.view.clientHeight - laneOf(this);
     if (y > foot) return { part: "plan" };
     if (this.isPrompt && this.bars && this.isNearEnd(event, y)) return { part: "end" };
-    if (y < topOf(this)) return { part: "ruler" };
+    if (y < topOf(this))
+      return { part: this.acts.chord && y >= rulerOf(this) ? "chords" : "ruler" };
     this.laid = placeLanes(this.lanes, topOf(this), foot);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };

@@ -1,8 +1,8 @@
 // The synthesizer: an audio worklet that plays a soundfont, both from this server. Without TLS, a page on another machine
 // has no worklets; then the server renders audio files.
-const VOLUME = 7,
-  GAIN = 1.6;
-const LIMIT = { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 };
+const VOLUME = 7;
+export const GAIN = 1.6;
+export const LIMIT = { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 };
 const HEARD = 12; // messages that determine the lag
 
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);

@@ -1,4 +1,5 @@
 // The parts common to the cards of the piece and the takes: roll, actions for selected bars, star, Play, Save.
+import { chordLine, hasGuess } from "../music/chords.js";
 import { isHeard, tracksWithNotes } from "../music/heard.js";
 import { namesOf } from "../music/naming.js";
 import { barCount, noteCount } from "../music/piece.js";
@@ -9,7 +10,7 @@ import { saveMenu } from "./save_menu.js";
 const ACTS = {
   rewrite: "Rewrite",
   continue: "Continue from here",
-  end: "Delete all after this",
+  end: "End the piece here",
   loop: "Loop",
   delete: "Delete",
 };
@@ -17,17 +18,18 @@ const BUSY = "The model is composing; press Stop first.";
 const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
 // The parts of a card. `show` takes an entry and how its roll shows it.
-export function cardParts(app, entryOf, options) {
+export function cardParts(app, entryOf, { name = "", ...options }) {
   const { desk, player } = app;
   const acts = {
     seek: (tick) => (player.load(entryOf()), player.seek(tick)),
     play: () => app.play(entryOf()),
     range: (range) => bar.show(range),
   };
+  if (options.prompt) acts.chord = () => bar.typed.focus();
   const roll = new Roll({ ...options, acts });
   roll.muted = (track) => !isHeard(desk.mixOf(desk.current), track);
   const bar = rangeBar(app, roll, entryOf),
-    play = action("", () => app.play(entryOf()), "mg-icon mg-play"),
+    play = action("", () => app.play(entryOf()), `${name ? "mg-chip" : "mg-icon"} mg-play`),
     star = starButton(desk, () => entryOf().id),
     menu = saveMenu(app, entryOf);
   function show(entry, shown) {
@@ -35,7 +37,7 @@ export function cardParts(app, entryOf, options) {
     roll.show(entry, shown);
     bar.show(roll.range); // the selection may be gone, and its actions change when composing ends
     star.show();
-    showPlay(play, app, entryOf());
+    showPlay(play, app, entryOf(), name);
   }
   const facts = make("span", "mg-facts");
   return { facts, star, roll, bar, play, menu, show };
@@ -77,7 +79,8 @@ function rangeBar(app, roll, entryOf) {
   acts.rewrite.classList.add("mg-new");
   const clear = icon("close", "Clear selection", leave),
     tracks = make("span", "mg-picks"),
-    within = [words, tracks, ...Object.values(acts), clear],
+    chords = chordField(app, roll, entryOf),
+    within = [words, tracks, ...Object.values(acts), chords, clear],
     box = make("div", "mg-range-bar", within, { hidden: true, role: "group" });
 
   // Buttons that select the tracks with notes; the heads of the lanes do the same.
@@ -106,18 +109,45 @@ function rangeBar(app, roll, entryOf) {
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.ariaLabel = `Actions for ${bars}`;
     showActs(acts, app, entryOf(), range, [...roll.picked]);
+    chords.show(range);
   }
-  return Object.assign(box, { show });
+  return Object.assign(box, { show, typed: chords.input });
 }
 
-// Show on a button whether a piece plays or waits for notes, and what a click does.
-export function showPlay(button, { player }, entry) {
+// The chords of the selected bars of the piece: what is typed replaces them and is locked.
+function chordField(app, roll, entryOf) {
+  const more = { type: "text", spellcheck: false, maxLength: 400, placeholder: "Am | F C" },
+    input = make("input", "mg-chords", "", more),
+    lock = action("", () => app.lockChords(roll.range, hasGuess(entryOf().piece, roll.range))),
+    box = make("span", "mg-pair", [input, lock]);
+  input.addEventListener("change", () => {
+    app.typeChords(roll.range, input.value);
+    passFocus(box, roll.canvas);
+  });
+  function show(range) {
+    const { piece } = entryOf(),
+      bars = barsLabel(range);
+    box.hidden = !roll.isPrompt || roll.picked.size > 0 || Boolean(app.model.lacks.chords);
+    if (document.activeElement !== input) input.value = chordLine(piece, range);
+    input.ariaLabel = `Chords of ${bars}`;
+    const guess = hasGuess(piece, range);
+    lock.textContent = guess ? "Lock chords" : "Unlock chords";
+    const locks = `Keep the chords of ${bars} in all that is written`,
+      none = !input.value && "There are no chords here yet; type them.";
+    able(lock, guess ? locks : `Let the chords of ${bars} be written anew`, none);
+  }
+  return Object.assign(box, { show, input });
+}
+
+// Show on a button whether a piece plays or waits for notes, and what a click does; in words if the piece has a name.
+export function showPlay(button, { player }, entry, name = "") {
   const on = player.playing && player.entry?.id === entry?.id,
     sign = on ? (player.waiting ? "wait" : "pause") : "play";
   button.disabled = !entry || (!entry.piece.notes.length && entry.state !== "running");
-  if (button.dataset.sign !== sign) button.innerHTML = mark(sign);
+  const word = on ? "Pause" : "Play";
+  if (button.dataset.sign !== sign) button.innerHTML = mark(sign) + (name && word);
   button.dataset.sign = sign;
-  rename(button, on ? "Pause" : "Play");
+  rename(button, name ? `${word} ${name}` : word);
 }
 
 function starButton(desk, idOf) {

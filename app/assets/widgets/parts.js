@@ -104,8 +104,11 @@ export function slider(name, label, min, max, { step = 1, info = "" } = {}) {
   const title = make("label", "mg-label", label, { htmlFor: range.id }),
     head = make("div", "mg-field-head", [title, number]),
     within = [head, range, make("span", "mg-info", info, { hidden: !info })];
-  const most = (to) => (range.max = number.max = to);
-  return Object.assign(make("div", "mg-field", within, { id: `mg-${name}` }), { show, most });
+  function bound(from, to) {
+    range.min = number.min = Math.round(from);
+    range.max = number.max = Math.round(to);
+  }
+  return Object.assign(make("div", "mg-field", within, { id: `mg-${name}` }), { show, bound });
 }
 
 // An input or a select with its label above; what is being typed is not overwritten.

@@ -23,14 +23,22 @@ export function planShown(app, entry, roll = null) {
   const { plan, curve } = desk.settings;
   const { piece } = entry;
   if (!plan) return null;
+  const asked = askedForm(entry);
   if (!roll) {
     const known = entry.state === "running" ? barAt(piece, entry.now) : barCount(piece);
-    return { curve, goals: entry.goals ?? {}, lines: piece.lines, known };
+    return { curve, asked, goals: entry.goals ?? {}, lines: piece.lines, known };
   }
   const next = canAsk(app) ? nextOf(app) : null;
   const isOpen = (bar) => canAsk(app) && (isIn(next, bar) || isIn(roll.range, bar));
   const bars = Math.max(barCount(piece), next?.stop ?? 0);
-  return { curve, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen };
+  return { curve, asked, goals: desk.goals, lines: linesFor(piece, bars), next, isOpen };
+}
+
+// The form that the new bars of an entry were asked for: its letters and bars.
+function askedForm({ form, region }) {
+  if (!form || !region) return null;
+  const letters = form.trim().includes(" ") ? form.trim().split(/\s+/) : [...form.trim()];
+  return { letters, first: region.first, stop: region.stop };
 }
 
 // The goals for the bars that are written next; none if the plan is hidden.

@@ -1,20 +1,17 @@
 // Saving a piece: as MIDI (whole, one track, the new bars), as a score or as audio. If
 // playback differs from what is written, as by a transposition or a muted track, both versions are offered.
-import { asHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
-import { isMidi, writeMidi } from "../music/midi.js";
-import { excerptFrom } from "../music/piece.js";
+import { changesHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
+import { isMidi } from "../music/midi.js";
+import { barCount, cutOf } from "../music/piece.js";
 import { action, download, fileName, make, menu } from "./parts.js";
 
 const MIDI = "audio/midi",
   WAV = "audio/wav",
   XML = "application/vnd.recordare.musicxml+xml";
 
-// The file that was opened, with the new notes if they could be written into it.
-export const fileKept = (entry) => entry.kept ?? entry.file;
-const midiOf = (entry) =>
-  fileKept(entry) && isMidi(fileKept(entry))
-    ? fileKept(entry)
-    : writeMidi(entry.piece, { made: entry.provenance ?? null });
+// An entry with the file that was opened, with the new notes if they could be written into it.
+export const asKept = (entry) =>
+  entry.kept ? { ...entry, file: entry.kept, fileName: null, reading: entry.keptReading } : entry;
 
 export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
 const LOST = "Written from the notes only, without the other contents of the file you opened.";
@@ -25,20 +22,35 @@ const settingOf = ({ desk }, entry) => ({
   transpose: desk.settings.transpose,
 });
 
-// An entry as it is heard; its file records the changes in words. It is also made for an unchanged entry with a file,
-// which may hold more than the page plays.
-function heardEntry(app, entry) {
+// An entry without a file that is not MIDI.
+const plain = (entry) => ({ ...entry, file: null, fileName: null });
+const whole = (entry) => (isMidi(asKept(entry).file) ? asKept(entry) : plain(entry));
+const midiOf = (app, entry) => app.requests.saved(whole(entry));
+
+// What playback changes, as changes of the file; its words are kept in the file.
+function asHeard(app, entry) {
   const setting = settingOf(app, entry),
-    changes = changesOf(entry.piece, setting),
+    words = changesOf(entry.piece, setting).join(", "),
     { provenance } = entry;
   if (isAllSilent(entry.piece, setting.mix))
     throw new Error("All tracks are muted; unmute one first.");
-  if (!changes.length && !entry.file) return entry;
-  const { piece, volumes } = asHeard(entry.piece, setting),
-    fileName = `${entry.title}.mid`;
-  const heard = changes.length > 0 && { as_heard: changes.join(", ") },
-    made = provenance ? { ...provenance, ...heard } : null;
-  return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
+  const heard = provenance && words ? { ...provenance, as_heard: words } : provenance;
+  return [{ ...entry, provenance: heard }, changesHeard(entry.piece, setting)];
+}
+
+// What sounds, of the notes of a file alone, which may hold more than the page plays.
+function soundOf(app, entry) {
+  const [heard, changes] = asHeard(app, entry);
+  return [{ ...heard, ...(heard.file && { file: null, fileName: null }) }, "sound", changes];
+}
+
+// The changes that leave the new bars.
+function outside({ piece, region: { first, stop } }) {
+  const bars = barCount(piece);
+  return [
+    ...(stop < bars ? [cutOf(piece, stop, bars)] : []),
+    ...(first ? [cutOf(piece, 0, first)] : []),
+  ];
 }
 
 // The items of the menu: headings as text, and buttons as [label, end of the file name, MIME type, function that makes the
@@ -47,17 +59,19 @@ function savesOf(app, entry) {
   const { region, piece } = entry,
     used = tracksWithNotes(piece).sort((a, b) => a - b),
     changes = changesOf(piece, settingOf(app, entry));
-  const heard = (one) => heardEntry(app, one).file,
-    sound = (one) => app.server.made(heardEntry(app, one), "sound"),
-    part = (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }),
-    track = (index) => (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] });
+  const { requests } = app,
+    midi = (one) => midiOf(app, one),
+    heard = (one) => requests.saved(...asHeard(app, whole(one))),
+    sound = (one) => requests.made(...soundOf(app, one)),
+    part = (one) => requests.saved(whole(one), outside(one)),
+    others = (index) => [...piece.tracks.keys()].filter((other) => other !== index),
+    track = (index) => (one) =>
+      requests.saved(whole(one), [{ change: "drop", tracks: others(index) }]);
   // The file has what the page does not show, such as words.
-  const noted = (one) =>
-      fileKept(one) && isMidi(fileKept(one))
-        ? { ...one, file: fileKept(one), fileName: `${one.title}.mid` }
-        : one,
-    score = (one) => (isXml(fileKept(one)) ? fileKept(one) : app.server.made(noted(one), "score")),
-    exact = (one) => app.server.made(noted(one), "score", { exact: true });
+  const isOwn = (one) => isXml(asKept(one).file),
+    score = (one) =>
+      isOwn(one) ? requests.saved(asKept(one)) : requests.made(whole(one), "score"),
+    exact = (one) => requests.made(whole(one), "score", [], { exact: true });
   const tracks = used.map((index) => {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
@@ -70,23 +84,38 @@ function savesOf(app, entry) {
     isOther && ["WAV as heard", ", as heard.wav", WAV, sound, "audio with these changes"],
     isOther && "As written",
     entry.lost && LOST,
-    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midiOf, "the whole piece"],
+    [isOther ? "MIDI as written" : "MIDI", ".mid", MIDI, midi, "the whole piece"],
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
-    !isXml(fileKept(entry)) && [
-      "Score with exact lengths",
-      ", exact.musicxml",
-      XML,
-      exact,
-      "not simplified",
-    ],
+    !isOwn(entry) && ["Score with exact lengths", ", exact.musicxml", XML, exact, "not simplified"],
     !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }
 
+// Let the MIDI file be dragged from the button to the desktop or another program (DownloadURL, in Chrome and Edge).
+function dragOut(button, app, entryOf) {
+  let url = "";
+  const ready = async () => {
+    const entry = entryOf();
+    if (entry.state === "running") return;
+    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
+    if (!bytes) return;
+    URL.revokeObjectURL(url);
+    url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
+  };
+  button.draggable = true;
+  button.title = "Press to save, or drag to the desktop or a DAW as MIDI";
+  for (const type of ["pointerenter", "pointerdown"]) button.addEventListener(type, ready);
+  button.addEventListener("dragstart", ({ dataTransfer }) => {
+    const name = `${fileName(entryOf().title)}.mid`;
+    dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
+  });
+}
+
 export function saveMenu(app, entryOf) {
   const box = menu("Save");
+  dragOut(box.firstChild, app, entryOf);
   async function save(button, ending, kind, make) {
     const entry = entryOf();
     app.say("");
@@ -102,7 +131,8 @@ export function saveMenu(app, entryOf) {
     if (typeof one === "string") return make("p", "mg-menu-words", one);
     const [text, ending, kind, made, title] = one;
     const press = ({ target }) => save(target, ending, kind, made);
-    return action(text, press, "mg-item", { title });
+    const lack = kind === WAV && app.facts.lacks?.sound;
+    return action(text, press, "mg-item", lack ? { title: lack, disabled: true } : { title });
   };
   box.list.addEventListener("beforetoggle", ({ newState }) => {
     if (newState === "open") box.list.replaceChildren(...savesOf(app, entryOf()).map(line));

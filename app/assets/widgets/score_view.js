@@ -1,8 +1,8 @@
-// The score of the piece, in place of the roll: from the MusicXML that was opened, or as the server notates the notes.
+// The score of the piece, in place of the roll: from the MusicXML that was opened, or notated from the notes.
 // OpenSheetMusicDisplay engraves it; it is loaded when a score is first shown.
 import { barAt, barCount } from "../music/piece.js";
 import { count, make, marked } from "./parts.js";
-import { fileKept, isXml } from "./save_menu.js";
+import { asKept, isXml } from "./save_menu.js";
 
 const UNIT = 10; // pixels per unit of the engraver
 const STAFF = 4; // units from the top to the bottom line of a staff
@@ -21,13 +21,13 @@ const OPTIONS = {
 };
 
 async function written(app, entry) {
-  return (await app.server.made(entry, "score")).text();
+  return (await app.requests.made(entry, "score")).text();
 }
 
 // The MusicXML that a piece was opened from, with new notes if written into it; null if there is none.
 async function ownOf(app, entry) {
-  const kept = fileKept(entry);
-  if (isXml(kept)) return new TextDecoder().decode(kept);
+  const kept = asKept(entry);
+  if (isXml(kept.file)) return new Response(await app.requests.saved(kept)).text();
   const isOwn = !entry.kept && entry.file && NOTATED.test(entry.fileName ?? "");
   return isOwn ? written(app, entry) : null;
 }

@@ -9,7 +9,7 @@ from importlib import import_module
 # finds the name in `arguments.evaluation`.
 SHARED: dict[str, str] = dict.fromkeys(
     (
-        "continuation", "extrapolation", "ablation", "positions", "form", "infilling",
+        "continuation", "extrapolation", "ablation", "positions", "form", "infilling", "gaps", "tracks",
         "accompaniment", "plan", "realism", "originality",
     ),
     "studies",
@@ -23,6 +23,8 @@ EVALUATIONS = {
     "positions": "probe encodings of position, and draw templates and attention maps",
     "accompaniment": "hide parts of real pieces, and compare them with what models write in their place",
     "infilling": "remove bars from real pieces, and compare what models write instead",
+    "gaps": "remove bars that come back from real pieces, and compare what models write instead",
+    "tracks": "continue real pieces, and compare which of their parts play on or enter",
     "form": "continue real pieces, and compare repetition, harmony and endings",
     "realism": "train a classifier to tell written continuations from real ones",
     "listening": "count preferences in blind comparisons on the page",

@@ -1,7 +1,7 @@
 """The experiments with trained models as commands, on held-out pieces or on the model alone.
 
-`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `accompaniment`,
-`plan`, `realism` and `originality`.
+`musicgen evaluate extrapolation`, `ablation`, `positions`, `continuation`, `form`, `infilling`, `gaps`,
+`tracks`, `accompaniment`, `plan`, `realism` and `originality`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate import sheets
 from app.commands.evaluate.study_options import add_split, add_study, run_experiment
 from app.options import check_counts, chosen_device, from_options
 from evaluation.tables import ABOUT
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 MOST_BARS_OF_A_GAP = 16
+PIECES = 20  # to use, unless the number is given
 PARTS = ("bass", "drums", "other")
 
 
@@ -85,9 +87,19 @@ EVALUATIONS = {
             "runs/mine --data data/mine --split test --gap 8 --pieces 40 --json",
         ),
     ),
+    "gaps": Evaluation(
+        doing="Filling", options={"skip": 0, "gap": 4},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 40 --json"),
+    ),
+    "tracks": Evaluation(
+        doing="Continuing", options={**WRITING, "bars": 16},
+        examples=("ensemble --data data/pop909", "runs/mine --data data/quartets --bars 32 --json"),
+    ),
     "accompaniment": Evaluation(
-        doing="Accompanying", split="test", options={"skip": 0, "hide": PARTS, "bars": 8, "hear-chords": False},
+        doing="Accompanying", split="test",
+        options={"pieces": None, "skip": 0, "hide": PARTS, "bars": 8, "hear-chords": False},
         examples=(
+            "--sheets lead-sheets.tar.xz -o bands",
             "runs/mine --data data/groove",
             "runs/mine --data data/groove --hide drums --bars 16 --pieces 40 --json",
         ),
@@ -97,10 +109,11 @@ EVALUATIONS = {
         examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 10 --json"),
     ),
     "realism": Evaluation(
-        doing="Continuing", split="test", options={**WRITING, "pieces": 40, "bars": 24, **RECALL, "no-plan": False},
+        doing="Continuing", split="test",
+        options={**WRITING, "pieces": 40, "lessons": 240, "bars": 16, "takes": 1, **RECALL, "no-plan": False},
         examples=(
-            "ensemble --data data/pop909",
-            "runs/mine --data data/lieder --split validation --pieces 24 --json",
+            "ensemble --data data/pop909 -o runs/realism",
+            "ensemble --data data/lieder --split validation --pieces 24 --takes 8 -o runs/realism",
         ),
     ),
     "takes": Evaluation(  # of the report only, which plays them
@@ -124,6 +137,8 @@ OPTIONS = {
     "bars": "bars to write of each piece",
     "tokens": "tokens of prompt and continuation together",
     "samples": "continuations per prompt",
+    "lessons": "training pieces from which the critics learn",
+    "takes": "takes of each piece; of several, the one that the model's critic prefers is judged, too",
     "temperature": "temperature of sampling",
     "gap": f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
     "hide": f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
@@ -142,17 +157,19 @@ EXAMPLES = {
 
 def add(parser: argparse.ArgumentParser, name: str) -> None:
     evaluation = EVALUATIONS[name]
-    add_study(parser, results=evaluation.results)
+    accompanies = name == "accompaniment"
+    add_study(parser, results=evaluation.results, models="*" if accompanies else "+")
     if name == "positions":
         parser.add_argument(
             "--tokens", type=int, default=64, metavar="N", help="probe with N tokens (default: 64)"
         )
         return
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
-    )
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument("--data", type=Path, metavar="DEST", help="a prepared data set")
+    if accompanies:
+        sheets.add(data)
     add_split(parser, evaluation.split)
-    for option, value in {"pieces": 20, **evaluation.options}.items():
+    for option, value in {"pieces": PIECES, **evaluation.options}.items():
         how: dict[str, Any] = {"type": type(value), "default": value, "metavar": "N"}
         if value is False:
             how = {"action": "store_true"}
@@ -165,9 +182,14 @@ def add(parser: argparse.ArgumentParser, name: str) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the experiment, write the results and print the table."""
+    if getattr(arguments, "sheets", None) is not None:
+        sheets.run(arguments)
+        return
     from evaluation.study.experiments import models_of
     from evaluation.tables import table_of
 
+    if not arguments.models:
+        raise ValueError("name at least one model, such as ensemble")
     name: str = arguments.evaluation
     experiment = experiment_of(models_of(arguments.models), arguments)
     result = run_experiment(name, experiment, arguments, EVALUATIONS[name].doing)
@@ -196,10 +218,12 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         continuation,
         extrapolation,
         form_and_infilling,
+        gaps,
         originality,
         positions,
         realism,
         takes,
+        tracks,
     )
     from evaluation.study.piece_jobs import Choice, piece_experiment
 
@@ -217,13 +241,26 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     }
     if "no_plan" in options:
         options["planned"] = not options.pop("no_plan")
-    if name == "infilling" and arguments.gap > MOST_BARS_OF_A_GAP:
+    if name in ("infilling", "gaps") and arguments.gap > MOST_BARS_OF_A_GAP:
         raise ValueError(
             f"--gap is {arguments.gap}; at most {MOST_BARS_OF_A_GAP} bars can be filled at once"
         )
     if "recall" in options:
         replace(MUSICAL, recall=arguments.recall)  # raises ValueError for a wrong value
-    check_counts(arguments, "length", "prompt-bars", "bars", "gap", "pieces", "samples", "tokens")
+    counts = (
+        "length",
+        "prompt-bars",
+        "bars",
+        "gap",
+        "pieces",
+        "samples",
+        "tokens",
+        "takes",
+        "lessons",
+    )
+    check_counts(arguments, *counts)
+    if arguments.pieces is None:
+        arguments.pieces = PIECES
     if "skip" in arguments and arguments.skip < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
@@ -231,13 +268,16 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         return extrapolation.extrapolation(models, choice, **options)
     if name == "ablation":
         return ablation.ablation(models, choice, **options)
+    if name == "realism":
+        return realism.realism(models, choice, **options)
     measures: dict[str, Any] = {
         "accompaniment": accompaniment.accompanied,
         "continuation": continuation.measure_continuation,
         "form": form_and_infilling.measure_form,
         "infilling": form_and_infilling.measure_infilling,
+        "gaps": gaps.measure_gaps,
+        "tracks": tracks.measure_tracks,
         "plan": form_and_infilling.measure_plan,
-        "realism": realism.measure_realism,
         "originality": originality.measure_originality,
         "takes": takes.write_takes,
     }
@@ -247,12 +287,12 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
         options |= {"fewest_bars": arguments.prompt_bars + 1, "with_others": True}
     elif name == "infilling":
         options["fewest_bars"] = arguments.gap + 2
+    elif name == "gaps":
+        options["fewest_bars"] = 4 * arguments.gap
     else:
         # Plans replace the rest of a piece.
         compared = 0 if name in ("plan", "takes") else arguments.bars
         options["fewest_bars"] = arguments.prompt_bars + compared
-    if name == "realism":
-        options["table"] = realism.separability_table
     return piece_experiment(name, measures[name], models, choice, **options)
 
 

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 KEPT = ".results"  # the subfolder of the output folder with all measurements
 
 
-def add_study(parser: argparse.ArgumentParser, results: str = "") -> None:
-    """Declare the shared options; with `results`, a description of the files, also -o and --json."""
+def add_study(parser: argparse.ArgumentParser, results: str = "", models: str = "+") -> None:
+    """Declare the shared options; with `results`, a description of the files, also -o and --json.
+
+    `models`: how many are named, as argparse writes it.
+    """
     if results:
         parser.add_argument(
             "-o", "--output", type=Path, metavar="DIR",
@@ -28,7 +31,7 @@ def add_study(parser: argparse.ArgumentParser, results: str = "") -> None:
         )  # fmt: skip
         output.add_json(parser)
     parser.add_argument(
-        "models", metavar="MODEL", nargs="+",
+        "models", metavar="MODEL", nargs=models,
         help="names that `musicgen models` lists, folders, or untrained:tiny[:groove]",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed")

@@ -1,8 +1,7 @@
 """Composing in separate processes: requests are sent to them through pipes, and new tokens are sent back.
 
 A second process, and more if there are processors, starts when the others have enough rows for a step. A request that
-has begun stays in its process; its result does not depend on which (musicgen/generation/engine.py). A process has one
-engine per model, and they take turns.
+has begun stays in its process; its result does not depend on which (musicgen/generation/engine.py).
 
 The server keeps an interpreter to itself: the hundreds of calls of a step would compete with it for the GIL.
 """
@@ -13,14 +12,13 @@ import logging
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Connection
 
+from app.web.composing.engines import NONE, Engines, Limits, News, Task, Writing
 from app.web.process import keep_memory_flat
 from musicgen.continuation import Player
-from musicgen.generation.engine import MOST_BYTES, Engine
-from musicgen.generation.request import Job, Order, Progress
+from musicgen.generation.request import Order
 from tokenization.processes import CONTEXT, processors, started_apart
 from tokenization.workers import end_with_parent
 
@@ -35,12 +33,12 @@ LOG = logging.getLogger(__name__)
 REPORT_SECONDS = 0.02  # between reports of new tokens
 
 
-class RemoteJob(Progress):
+class RemoteJob(Writing):
     """The progress of a request in a composing process."""
 
     def __init__(self, task: Task, process: EngineProcess) -> None:
-        super().__init__(task.order.request.variations)
-        self.task, self._process, self._cancelled = task, process, False
+        super().__init__(task)
+        self._process, self._cancelled = process, False
 
     def cancel(self) -> None:
         """End the request at the next step."""
@@ -48,14 +46,9 @@ class RemoteJob(Progress):
             self._cancelled = True
             self._process.send(self.task.number)
 
-    def add(self, news: News) -> None:
-        """Add a report."""
-        for row, new in zip(self.rows, news.rows, strict=False):
-            row += new
-        self._bars = news.bars
-        self.error, self.bound = news.error, news.bound
-        if news.ended:
-            self.ended.set()
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end for at most some seconds; return whether it has come."""
+        return self.ended.wait(seconds)
 
 
 class EngineProcess:
@@ -144,11 +137,11 @@ class Composer:
             self._process("")
 
     def take(
-        self, model: Player, wanted: Order, *, owner: str = "", most_tokens: int | None = None
+        self, model: Player, wanted: Order, *, owner: str = "", limits: Limits = NONE
     ) -> RemoteJob:
         """Start a request to a model; the job's `ended` is set at its end."""
         number = next(self._numbers)
-        task = Task(number=number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)
+        task = Task(number=number, model=model, order=wanted, owner=owner, limits=limits)
         with self._lock:
             return self._process(model.given).give(task)
 
@@ -183,105 +176,6 @@ class Composer:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A request as sent to a process."""
-
-    number: int
-    model: Player
-    order: Order
-    owner: str  # requests of one owner share their turns
-    most_tokens: int | None = None  # per variation
-
-
-@dataclass(frozen=True, kw_only=True)
-class News:
-    """A report on a request: what is new since the last one."""
-
-    number: int
-    rows: list[list[int]]  # new tokens by variation
-    bars: int = 0  # complete new bars in every variation that is still being written
-    ended: bool = False
-    error: Exception | None = None
-    bound: Exception | None = None  # why the music ended before its length
-
-
-class Engines:
-    """The engines of the models in use; the busy ones take steps in turn."""
-
-    def __init__(self, share: int = 1) -> None:
-        """Use at most 1/share of the memory."""
-        self._share = share
-        # By model name. Idle engines keep the prompts that they read last.
-        self._engines: dict[str, Engine] = {}
-        self._at_work: dict[int, Job] = {}  # by number
-        self._failed: list[News] = []
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request is running."""
-        return all(engine.idle for engine in self._engines.values())
-
-    def take(self, task: Task) -> None:
-        """Add a request; if it fails, that is reported next."""
-        try:
-            self._take(task)
-        except Exception as error:  # fails this request alone, as with a damaged model
-            self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
-
-    def _take(self, task: Task) -> None:
-        engine, most = self._engine(task.model), task.most_tokens
-
-        def is_long() -> bool:
-            return most is not None and job.steps >= most
-
-        job = Job(task.order, is_long, task.owner)
-        self._at_work[task.number] = job
-        engine.add(job)
-
-    def leave(self, number: int) -> None:
-        """Cancel a request at the next step."""
-        if number in self._at_work:
-            self._at_work[number].cancelled = lambda: True
-
-    def work(self) -> None:
-        """Let each busy engine take a step."""
-        for engine in self._engines.values():
-            if not engine.idle:
-                try:
-                    engine.work()
-                except Exception as error:  # of the model: fail all its requests
-                    engine.fail(error)
-
-    def news(self) -> list[News]:
-        """Return the reports since the last call."""
-        found, self._failed = self._failed, []
-        for number, job in [*self._at_work.items()]:
-            ended, rows = job.ended.is_set(), job.fresh()
-            if ended or any(rows):
-                found.append(
-                    News(
-                        number=number,
-                        rows=rows,
-                        bars=job.bars,
-                        ended=ended,
-                        error=_plain(job.error),
-                        bound=_plain(job.bound),
-                    )
-                )
-            if ended:
-                del self._at_work[number]
-        return found
-
-    def _engine(self, model: Player) -> Engine:
-        """Return the engine of a model."""
-        if model.given not in self._engines:
-            most_bytes = MOST_BYTES // self._share
-            engine = Engine(model.network, listeners=True, most_bytes=most_bytes)
-            self._engines[model.given] = engine
-        return self._engines[model.given]
-
-
 def compose(connection: Connection, share: int) -> None:
     """Work on the requests of a connection until it is closed, with 1/share of the memory."""
     end_with_parent()
@@ -309,10 +203,3 @@ def _receive_all(connection: Connection, engines: Engines) -> None:
         engines.take(message)
         if engines.idle:
             return  # it failed, which has to be reported
-
-
-def _plain(error: Exception | None) -> Exception | None:
-    """Return an error in a form that can be unpickled in any process."""
-    if error is None or isinstance(error, ValueError):
-        return None if error is None else ValueError(str(error))
-    return RuntimeError(f"{type(error).__name__}: {error}")

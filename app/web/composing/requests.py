@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
-
+from app.web.composing.checks import (
+    Check,
+    list_of,
+    mapping,
+    nothing_or,
+    number,
+    one_of,
+    record,
+    text,
+    truth,
+    whole,
+)
 from app.web.composing.streamed_takes import Region, StreamedTakes
 from musicgen.continuation import Continuation, accompaniment, infilling
 from musicgen.generation.request import Request
@@ -39,75 +49,79 @@ class MusicRequest(Request):
 
 
 # The same as plain values.
-Kind = Literal["continue", "infill", "accompany"]
-Whole = Annotated[int, Field(strict=True)]
-Number = Whole | Annotated[float, Field(strict=True, allow_inf_nan=False)]
-PartName = Annotated[str, StringConstraints(max_length=200, strip_whitespace=True)]
-Name = Annotated[str, StringConstraints(max_length=40, strip_whitespace=True)]
-Names = Annotated[list[Name], Field(max_length=32)]  # a language limits how many parts it can write
-Parts = Annotated[list[Whole | PartName], Field(max_length=32)]
-Curve = Literal["density", "register", "loudness"]
-Values = Annotated[list[Number | None], Field(max_length=MOST_BARS)]
+
+NAME = text(40)
 
 
-class _Idea(BaseModel):
-    style: Name = ""
-    key: Name = ""
-    tempo: Number = 0
-    metre: Name = ""
-    parts: Names = []
-    form: Name = ""
+def part(value: Any) -> Any:
+    """Check for a part: the number of a track, or a name."""
+    return text(200)(value) if isinstance(value, str) else whole()(value)
 
 
-class _Plain(BaseModel):
-    kind: Kind = "continue"
-    model: str = ""
-    title: str = ""
-    prompt_bars: Whole | None = Field(None, alias="promptBars")
-    rest: Whole = 0
-    first: Whole = 0
-    last: Whole = 0
-    parts: Parts = []
-    idea: _Idea | None = None
-    bars: Annotated[Whole, Field(ge=1, le=MOST_BARS)]
-    variations: Annotated[Whole, Field(ge=1, le=MOST_VARIATIONS)]
-    sampling: dict[str, Number]
-    ends: bool = False
-    chords: Annotated[str, Field(max_length=2000)] = ""
-    plan: dict[Curve, Values] | None = None
+IDEA = record({
+    **dict.fromkeys(("style", "key", "metre", "form"), (NAME, "")),
+    "tempo": (number, 0),
+    "parts": (list_of(NAME, 32), []),
+})  # fmt: skip
+CURVE = list_of(nothing_or(number), MOST_BARS)  # a value for each bar
+PLAIN: Mapping[str, tuple[Check, Any]] = {
+    "kind": (one_of("continue", "infill", "accompany"), "continue"),
+    "model": (text(), ""),
+    "title": (text(), ""),
+    "promptBars": (nothing_or(whole()), None),
+    **dict.fromkeys(("rest", "first", "last"), (whole(), 0)),
+    "parts": (list_of(part, 32), []),  # a language limits how many parts it can write
+    "idea": (nothing_or(IDEA), None),
+    "bars": (whole(1, MOST_BARS), None),
+    "variations": (whole(1, MOST_VARIATIONS), None),
+    "sampling": (mapping(number, lambda name: name), None),
+    "ends": (truth, False),
+    "chords": (text(2000), ""),
+    "form": (NAME, ""),  # of the new bars
+    "keepsChords": (truth, False),
+    "plan": (nothing_or(mapping(CURVE, one_of("density", "register", "loudness"))), None),
+}
+NEEDED = ("bars", "variations", "sampling")
 
 
 def request_from(plain: Any) -> MusicRequest:
     """Return the validated request of the page or of a program."""
     if not isinstance(plain, Mapping):
         raise ValueError("the request is not an object with names and values")
-    try:
-        asked = _Plain.model_validate(plain)
-    except ValidationError as error:
-        last = error.errors()[-1]  # of a number, after "not an integer"
-        said = last["msg"]
-        raise ValueError(f"{last['loc'][0]}: {said[0].lower()}{said[1:]}") from None
-    if asked.kind == "accompany" and not asked.parts:
+    values: dict[str, Any] = {}
+    for name, (check, default) in PLAIN.items():
+        if name in NEEDED and name not in plain:
+            raise ValueError(f"{name} is missing")
+        try:
+            values[name] = check(plain[name]) if name in plain else default
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    if values["kind"] == "accompany" and not values["parts"]:
         raise ValueError("parts must be a list of the parts to write")
-    values = asked.model_dump() | {
-        "title": asked.title[:LONGEST_TITLE],
-        "rest": max(0, min(MOST_REST, asked.rest)),
-        "parts": tuple(asked.parts),
-        "idea": {name: value for name, value in asked.idea or () if value},
-        "chords": read_chords(line) if (line := asked.chords.strip()) else None,
+    idea = {name: value for name, value in (values["idea"] or {}).items() if value}
+    form = values.pop("form") or idea.pop("form", "")
+    line, drawn = values["chords"], values["sampling"]
+    plan = ({"form": form} if form else {}) | (values["plan"] or {})
+    values |= {
+        "title": values["title"][:LONGEST_TITLE],
+        "prompt_bars": values.pop("promptBars"),
+        "keeps_chords": values.pop("keepsChords"),
+        "rest": max(0, min(MOST_REST, values["rest"])),
+        "parts": tuple(values["parts"]),
+        "idea": idea,
+        "chords": read_chords(line) if line else None,
+        "plan": plan or None,
+        "seed": drawn.get("seed", 0),
+        "sampling": _sampling(drawn),
     }
-    form = values["idea"].pop("form", "")
-    plan = ({"form": form} if form else {}) | (asked.plan or {})
-    seed = asked.sampling.get("seed", 0)
-    values |= {"plan": plan or None, "seed": seed, "sampling": _sampling(asked)}
     return MusicRequest(**values)
 
 
-def _sampling(asked: _Plain) -> Sampling:
+def _sampling(drawn: Mapping[str, Any]) -> Sampling:
     """Return the sampling of a request; 0 for a whole number such as top-k means no limit."""
     known = {
         name: (number or None) if CONTROLS[name].step == 1 else float(number)
-        for name, number in asked.sampling.items()
+        for name, number in drawn.items()
         if name in CONTROLS
     }
     return replace(MUSICAL, **known)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
+from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.spelling import keys_of
+from tokenization.changes import Reading
+from tokenization.edit import Edit
 from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
-from tokenization.notation.musicxml.spelling import keys_of
-from tokenization.score import Columns, Score
+from tokenization.midi.instruments import INSTRUMENTS
+from tokenization.midi.writing import written_ticks_per_beat
+from tokenization.score import Columns, Score, Track
 
 
 def piece_data(score: Score, bars: int) -> dict[str, Any]:
@@ -27,8 +33,22 @@ def piece_data(score: Score, bars: int) -> dict[str, Any]:
         "notes": [number for row in found["notes"] for number in row],
         "ticksPerBeat": score.ticks_per_beat,
         "centre": keys_of(score)[0][1].centre,
-        "signature": score.key_signature,  # sharps, or flats if negative, and whether it says minor
+        "key": _key(score),
     }
+
+
+def _key(score: Score) -> list[int] | None:
+    """Return the key as sharps, or flats if negative, whether it is minor, and whether no signature says so."""
+    notes = score.pitched
+    if not len(notes):
+        return None
+    stated = score.key_signature
+    found = estimated_key(notes.pitch, notes.duration_ticks, None, stated)
+    is_minor, major = found >= 12, (found + 3 * (found >= 12)) % 12  # of the signature
+    fifths = (7 * major + 5) % 12 - 5
+    if stated is not None and (stated[0] - fifths) % 12 == 0:
+        return [stated[0], int(is_minor), 0]
+    return [fifths, int(is_minor), 1]
 
 
 def columns(score: Score, bars: int) -> dict[str, list[Any]]:
@@ -39,24 +59,34 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
     tempos = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
     return {
         "tracks": [
-            {
-                "name": track.name or ("Drums" if track.is_drum else f"Track {number}"),
-                "program": track.program,
-                "drum": track.is_drum,
-            }
-            for number, track in enumerate(score.tracks, 1)
+            {"name": name, "program": track.program, "drum": track.is_drum}
+            for name, track in zip(_names(score.tracks), score.tracks, strict=True)
         ],
         # Onset, duration, pitch, velocity and track, in order of onset.
         "notes": _column_rows(score.notes),
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
-        # The page spells them by the key; guesses are marked by a 1.
+        # The page spells them by the key; then whether it is a guess, and the symbol if that says more.
         "chords": [
-            [marker.onset_ticks, marker.text, *([1] if marker.is_guess else [])]
-            for marker in score.markers
+            [one.onset_ticks, one.text, int(one.is_guess), one.symbol] for one in score.markers
         ],
         "meters": _column_rows(score.meters),
         "lines": bar_lines(score, bars).tolist(),
     }
+
+
+def _names(tracks: Sequence[Track]) -> list[str]:
+    """Return the names of tracks: their instruments if they have none, or share one as in a file of type 0."""
+    kinds: dict[str, set[tuple[int, bool]]] = defaultdict(set)
+    for track in tracks:
+        kinds[track.name].add((track.program, track.is_drum))
+    return [
+        track.name
+        if track.name and len(kinds[track.name]) == 1
+        else "Drums"
+        if track.is_drum
+        else INSTRUMENTS[track.program]
+        for track in tracks
+    ]
 
 
 def _column_rows(table: Columns) -> list[list[int]]:
@@ -87,40 +117,93 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
 
     Later requests use the MIDI. It is the opened file with the take, if the language reads that as the same piece:
     tracked beats, and parts recognised by their notes, may come out differently. Otherwise that file is `kept` for
-    saving only. MusicXML is `kept`, too; if it reads as the `same` piece, later requests use it.
+    saving only. MusicXML is `kept`, too; if it reads as the `same` piece, later requests use it. The reading is of the
+    file that later requests use.
     """
     if not len(take.score.notes):
         return {"midi": ""}
     plain = replace(take, edit=None).file(".mid")[0]
-    files = {"midi": _as_text(plain)}
-    kind = None if take.edit is None else take.edit.kind
-    if kind not in ("midi", "musicxml"):
+    files = {"midi": as_text(plain), "reading": reading_data(_plain_reading(take.score))}
+    if take.edit is None or take.edit.kind not in ("midi", "musicxml"):
         return files
+    kind = take.edit.kind
     suffix = ".mid" if kind == "midi" else ".musicxml"
     data, said = take.file(suffix)
     if said:
         return {**files, "notKept": said}
-    same = _is_heard_as(data, take.score, language)
-    if same and kind == "midi":
-        return {"midi": _as_text(data)}
-    return {**files, "kept": {"data": _as_text(data), "ending": suffix, "same": same}}
+    heard = _heard_as(data, take.score, language)
+    if heard is not None:
+        files["reading"] = reading_data(Reading.of(heard, language.onset_steps))
+    if heard is not None and kind == "midi":
+        return {**files, "midi": as_text(data)}
+    reading = reading_data(_reading_in(data, take.score, take.edit))
+    kept = {"data": as_text(data), "ending": suffix, "same": heard is not None, "reading": reading}
+    return {**files, "kept": kept}
 
 
-def _as_text(data: bytes) -> str:
+def as_text(data: bytes) -> str:
+    """Return bytes as text for JSON."""
     return base64.b64encode(data).decode()
 
 
-def _is_heard_as(data: bytes, score: Score, language: Language) -> bool:
-    """Return whether a language reads a file as a score, with its bars and notes apart from durations."""
+def reading_data(reading: Reading) -> dict[str, Any]:
+    """Return a reading as plain data, for the edits of the page."""
+    return asdict(reading)
+
+
+def _plain_reading(score: Score) -> Reading:
+    """Return the reading of the MIDI file that holds a score alone, with its used tracks in order."""
+    used = np.unique(score.notes.track).tolist()
+    return Reading(
+        ticks_per_beat=score.ticks_per_beat,
+        sources=tuple(
+            (used.index(track),) if track in used else () for track in range(len(score.tracks))
+        ),
+        file_ticks=(0.0, float(written_ticks_per_beat(score.ticks_per_beat))),
+    )
+
+
+def _reading_in(data: bytes, score: Score, edit: Edit) -> Reading:
+    """Return the reading of a file into which a score was written; its tracks are found by their notes."""
+    beats = edit.heard.file_times.beats
+    last = max(score.end_ticks / score.ticks_per_beat, float(beats[-1]) + 1)
+    beats = np.unique([*beats, edit.start / score.ticks_per_beat, last])
+    ticks = edit.tick_of(np.rint(beats * score.ticks_per_beat)).astype(np.float64)
+    apart = np.flatnonzero(np.diff(ticks, prepend=-np.inf) > 0)
+    file = read_file(data, limits=UPLOAD)
+    scale = float(file.file_times.columns[1][-1]) / file.ticks_per_beat
+    places = defaultdict[tuple[int, int], set[int]](set)
+    for at, pitch, track in zip(*(file.notes.columns[n].tolist() for n in (0, 2, 4)), strict=True):
+        places[round(at * scale), pitch].update(file.tracks[track].sources)
+    found: list[Counter[int]] = [Counter() for _ in score.tracks]
+    at = edit.tick_of(score.notes.onset_ticks).tolist()
+    for tick, pitch, track in zip(at, score.notes.pitch.tolist(), score.notes.track.tolist(), strict=True):  # fmt: skip
+        found[track].update(places[tick, pitch])
+    sources = [
+        tuple(sorted(n for n, count in some.items() if 2 * count > some.most_common(1)[0][1]))
+        for some in found
+    ]
+    return Reading(
+        ticks_per_beat=score.ticks_per_beat,
+        sources=tuple(sources),
+        beats=tuple(beats[apart].tolist()),
+        file_ticks=tuple(ticks[apart].tolist()),
+        steps=edit.onset_steps,
+    )
+
+
+def _heard_as(data: bytes, score: Score, language: Language) -> Score | None:
+    """Return a file as a language reads it if that is a score, with its bars and notes apart from durations."""
     try:
         heard = piece_of(language, read_file(data, limits=UPLOAD), "").score
     except ValueError:
-        return False
+        return None
     bars = bar_count(score)
     lines = [bar_lines(one, bars) * 96 // one.ticks_per_beat for one in (score, heard)]
     columns = [(one.notes.onset_ticks, one.notes.pitch, one.notes.track) for one in (score, heard)]
     places = [set(zip(*(column.tolist() for column in one), strict=True)) for one in columns]
-    return bool((lines[0] == lines[1]).all()) and places[0] == places[1]
+    is_same = bool((lines[0] == lines[1]).all()) and places[0] == places[1]
+    return heard if is_same else None
 
 
 class StreamedTakes:

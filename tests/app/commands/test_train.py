@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -138,13 +139,45 @@ def test_a_signal_saves_before_the_end(toy: Path, number: int, command, monkeypa
     assert "Resuming from step 1 of 4." in command("train", toy, "--resume").err
 
 
+TWO_PROCESSES = [
+    *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+    *("-m", "app.cli"),
+]
+
+
+@pytest.mark.long
+def test_two_processes_end_together_by_the_clock_of_the_first_and_save_when_asked(toy: Path):
+    checkpoints, single = toy.parent / "run" / "checkpoints", {**os.environ, "OMP_NUM_THREADS": "1"}
+    options = ("optimiser.schedule=hold", "log_every=1000000", "save_every=20")
+    command = [*TWO_PROCESSES, "train", str(toy), *(x for one in options for x in ("--set", one))]
+
+    def newest() -> int:
+        return max(int(path.name) for path in checkpoints.iterdir() if path.name.isdigit())
+
+    timed = subprocess.run(
+        [*command, "--seconds", "4"], cwd=ROOT, capture_output=True, text=True, env=single
+    )
+    assert timed.returncode == 0, timed.stderr
+    before = newest()
+    assert before > 4  # the configured steps do not limit it
+    resumed = subprocess.Popen(
+        [*command, "--seconds", "600", "--resume"],
+        cwd=ROOT, env=single, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while newest() == before:
+        assert resumed.poll() is None
+        time.sleep(0.05)
+    resumed.send_signal(signal.SIGTERM)
+    said = resumed.communicate()[1]
+    assert f"Saved at step {newest()};" in said  # torchrun would kill it after 30 seconds
+
+
 @pytest.mark.long
 def test_two_processes_learn_the_same_as_one(toy, command):
     bound, options = 1e-4, ["--set", "model.dropout=0", "--json"]
     command("train", toy, *options)
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "app.cli"]
     ended = subprocess.run(
-        [sys.executable, "-m", *torchrun, "train", str(toy), *options, "--set", f"run={toy.parent / 'two'}"],
+        [*TWO_PROCESSES, "train", str(toy), *options, "--set", f"run={toy.parent / 'two'}"],
         cwd=ROOT, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

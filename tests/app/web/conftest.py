@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.app.web.browser import MODEL, OPTIONS, WAIT, chromium, started
 from tests.app.web.hands import rest
+from tests.app.web.sites import save_small, served, write_site
 
 expect.set_options(timeout=WAIT)  # the default of five seconds is too short on a busy machine
 
@@ -28,8 +29,21 @@ def server(files: Path):
 
 
 @pytest.fixture(scope="session")
-def address(server) -> str:
-    return server.address
+def site(tmp_path_factory: pytest.TempPathFactory):
+    """The address of a page that composes by itself, with two untrained models."""
+    folder = tmp_path_factory.mktemp("site")
+    models = [save_small(folder / name) for name in ("small", "other")]
+    write_site(folder / "page", "--model", models[0], "--model", models[1])
+    with served(folder / "page") as at:
+        yield at
+
+
+@pytest.fixture(scope="session")
+def address(request: pytest.FixtureRequest) -> str:
+    """The address of the page: of the server, or of another one for tests with BOTH."""
+    if getattr(request, "param", "server") == "site":
+        return request.getfixturevalue("site")
+    return request.getfixturevalue("server").address
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +71,8 @@ def visit(browser: Browser, address: str):
     def opened(width: int = 1280, scheme: str = "light", before: str = "", **more):
         """Open it in a new context, optionally after an init script."""
         screen = {"width": width, "height": 900 if width > 640 else 844}
-        context = browser.new_context(viewport=screen, color_scheme=scheme, **more)  # type: ignore[arg-type]
+        settings = {"service_workers": "block", **more}
+        context = browser.new_context(viewport=screen, color_scheme=scheme, **settings)  # type: ignore[arg-type]
         contexts.append(context)
         if before:
             context.add_init_script(before)
@@ -65,7 +80,8 @@ def visit(browser: Browser, address: str):
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.goto(address)
-        expect(page.locator(".mg-stage h2")).not_to_have_text("…")
+        loaded = 4 * WAIT  # Python in a browser, on a busy machine
+        expect(page.locator(".mg-stage h2")).not_to_have_text("…", timeout=loaded)
         rest(page)  # until it is drawn
         return page
 

@@ -74,9 +74,10 @@ def begin(page: Page, name: str) -> None:
 
 
 def playback(page: Page, name: str, number: float) -> None:
-    """Set tempo or transposition."""
+    """Set the transposition, or the tempo as a multiple of that of the piece."""
     page.locator(".mg-playback > button").click()
-    page.locator(f"#mg-{name} input[type=range]").fill(str(number))
+    slider = page.locator(f"#mg-{name} input[type=range]")
+    slider.fill(str(round(number * int(slider.input_value())) if name == "tempo" else number))
     page.keyboard.press("Escape")
 
 

@@ -11,11 +11,14 @@ import pytest
 import musicgen
 from app.web.actions import PageActions
 from app.web.composing import opened_files
+from app.web.composing.alone import read_here
+from app.web.composing.composer import Composer
 from app.web.composing.opened_files import FileReader, made_here, title_of
+from app.web.composing.readers import Readers
 from app.web.composing.requests import MusicRequest, request_from, streamed_takes, unsupported
 from app.web.composing.streamed_takes import StreamedTakes, files_of, piece_data
-from app.web.launch import page_facts
 from app.web.offered_models import EXAMPLES, OfferedModels, example
+from app.web.page import page_facts
 from musicgen.pieces import read_piece
 from musicgen.playable import language_of
 from tests.tokenization.midi.test_keeping import band, check_kept
@@ -44,9 +47,9 @@ def offered(first: str | None) -> OfferedModels:
 @pytest.fixture(scope="module")
 def composing() -> Iterator[PageActions]:
     """Actions with a composing process."""
-    made = PageActions(OfferedModels(MODEL))
-    yield made
-    made.composer.close()
+    composer = Composer()
+    yield PageActions(OfferedModels(MODEL), composer, FileReader(Readers().ask))
+    composer.close()
 
 
 @pytest.fixture
@@ -227,27 +230,27 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"bars": 129}, "bars: input should be less than or equal to 128"),
-        ({"bars": 0}, "bars: input should be greater than or equal to 1"),
+        ({"bars": 129}, "bars: must be a whole number from 1 to 128"),
+        ({"bars": 0}, "bars: must be a whole number from 1 to 128"),
         *[({"bars": odd}, "^bars: ") for odd in (None, 2.9, "four", True, [4], float("nan"), float("inf"))],
         ({"variations": 9}, "variations: "),
-        ({"kind": "hack"}, "kind: input should be 'continue', 'infill' or 'accompany'"),
-        ({"sampling": {**SAMPLING, "seed": None}}, "^sampling: input should be"),
+        ({"kind": "hack"}, "kind: must be 'continue', 'infill' or 'accompany'"),
+        ({"sampling": {**SAMPLING, "seed": None}}, "^sampling: must be a number"),
         ({"sampling": {**SAMPLING, "seed": 0.5}}, "seed"),
-        ({"sampling": {**SAMPLING, "<b>": "x"}}, "^sampling: input should be"),
+        ({"sampling": {**SAMPLING, "<b>": "x"}}, "^sampling: must be a number"),
         ({"sampling": {**SAMPLING, "temperature": -1}}, "temperature is -1"),
         ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling: "),
         ({"kind": "accompany"}, "parts must be a list"),
-        ({"kind": "accompany", "parts": ["x"] * 33}, "parts: list should have at most 32 items"),
-        ({"chords": "C | " * 501}, "chords: string should have at most 2000 characters"),
+        ({"kind": "accompany", "parts": ["x"] * 33}, "parts: must have at most 32 items"),
+        ({"chords": "C | " * 501}, "chords: must have at most 2000 characters"),
         ({"chords": "H!"}, "H!"),
         ({"idea": [1]}, "^idea: "),
-        ({"idea": {"tempo": "fast"}}, "^idea: input should be a valid"),
+        ({"idea": {"tempo": "fast"}}, "^idea: must be a number"),
         ({"idea": {"parts": 7}}, "^idea: "),
         ({"plan": {"density": 4}}, "^plan: "),
-        ({"plan": {"<b>": [1]}}, "^plan: input should be 'density', 'register' or 'loudness'$"),
-        ({"plan": {"density": [1] * 129}}, "plan: list should have at most 128 items"),
-        ({"plan": {"loudness": ["loud"]}}, "^plan: input should be a valid"),
+        ({"plan": {"<b>": [1]}}, "^plan: must be 'density', 'register' or 'loudness'$"),
+        ({"plan": {"density": [1] * 129}}, "plan: must have at most 128 items"),
+        ({"plan": {"loudness": ["loud"]}}, "^plan: must be a number"),
     ],
 )  # fmt: skip
 def test_invalid_requests_are_refused_in_one_sentence(wrong: dict, sentence: str):
@@ -296,7 +299,7 @@ CHORD = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmo
 )
 def test_a_file_that_is_not_what_its_name_says_is_refused(name: str, data: bytes, wrong: str):
     with pytest.raises(ValueError, match=f"^“{name}” {wrong}"):
-        FileReader().open(data, name, language("remi"))
+        FileReader(read_here).open(data, name, language("remi"))
 
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)
@@ -394,6 +397,6 @@ def test_piece_data_has_all_notes_in_order():
     assert drawn["tempos"] == [[0, 120.0]]
     assert drawn["meters"] == [[0, 4, 4]]
     empty = piece_data(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)), 0)
-    assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
+    assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N", 0, ""]])
     song = language("remi").arrange(read_midi(example("piano-g-minor")))
     assert piece_data(song, 1)["centre"] in range(-1, 3)  # around it are F♯ and E♭

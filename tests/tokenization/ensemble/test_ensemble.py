@@ -93,6 +93,19 @@ def expected_notes(score: Score) -> set[tuple[int, ...]]:
     return notes
 
 
+@pytest.mark.parametrize("plays", [False, True])
+def test_silent_tracks_are_parts_unless_tracks_are_chosen(plays: bool):
+    kit, spare = Track("Kit", 0, True), Track("Spare kit", 0, True)
+    tracks = (Track("Flute", 73), kit, Track("Right"), spare)
+    notes = Notes([0, 96], [24, 24], [60, 62], [80, 90], [2, 1 if plays else 2])
+    score = Score(ticks_per_beat=24, notes=notes, tracks=tracks)
+    found = LANGUAGE.arrange(score)
+    assert [track.name for track in found.tracks] == ["Flute", "Kit", "Right"]
+    parts = LANGUAGE.part_names(LANGUAGE.encode(found).ids)
+    assert parts == ("flute", "drums", "piano")
+    assert [track.name for track in LANGUAGE.arrange(score, ["Right", "Flute"]).tracks] == ["Right"]
+
+
 def test_notes_off_the_grid_are_rounded():
     score = band(3)
     random, count = np.random.default_rng(1), len(score.notes)
@@ -481,7 +494,7 @@ def written_to_song(*parts: str) -> object:
         (LANGUAGE.plan, [{"density": 100}, 8], "density is 100; it must be from 0 to 24"),
         (LANGUAGE.plan, [{"form": "A A B"}, 8], "3 sections, which do not divide 8 bars"),
         (LANGUAGE.beginning, [{"mood": "sad"}], "a new piece has no 'mood'"),
-        (LANGUAGE.beginning, [{"key": "H major"}], "no key 'H major'; a key is written as 'G min"),
+        (LANGUAGE.beginning, [{"key": "H major"}], "no key 'H major'; keys are written as Am, F#m"),
         (LANGUAGE.beginning, [{"metre": "7/8"}], "there is no metre '7/8'"),
         (LANGUAGE.beginning, [{"parts": ["piano"] * 9}], "contain piano 9 times; the limit is 8"),
     ],

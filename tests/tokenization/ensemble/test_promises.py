@@ -20,6 +20,7 @@ from tokenization.ensemble.tokens import (
     PART_NAMES,
     PITCHED,
 )
+from tokenization.score import Notes, Score, Track
 
 LANGUAGE = Ensemble()
 PARTS = ["flute", "horn", "violin", "piano", "electric_bass", "drums"]
@@ -158,3 +159,19 @@ def test_the_key_hears_the_bass():
     text = "begin piano " + " ".join(bars)
     ids = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
     assert key_of(LANGUAGE.sheet(ids)) == 12 + 9
+
+
+@pytest.mark.parametrize(("program", "length", "kept"), [
+    (0, 24, False), (0, 48, True), (73, 48, False),
+])  # fmt: skip
+def test_new_notes_of_one_voice_do_not_overlap_unless_the_part_rings(program, length, kept):
+    """A melody of 16 given notes, then four new ones that last two beats each."""
+    onset = np.arange(20) * 24
+    new = onset >= 16 * 24
+    notes = Notes(onset, np.where(new, 48, length), onset % 9 + 60, onset * 0 + 80, onset * 0)
+    score = Score(ticks_per_beat=24, notes=notes, tracks=(Track("", program),))
+    found = LANGUAGE.finished(score, new).notes.duration_ticks
+    assert found[~new].tolist() == [length] * 16
+    assert found[new].tolist() == ([48] * 4 if kept else [24, 24, 24, 48])
+    chords = score.replace(notes=Notes.concatenate([notes, notes.replace(pitch=notes.pitch + 4)]))
+    assert LANGUAGE.finished(chords, np.tile(new, 2)) == chords

@@ -93,6 +93,22 @@ def test_programs_in_a_track_without_notes_apply_to_the_others(first: bytes):
 
 
 @pytest.mark.parametrize(
+    ("chunk", "is_track"),
+    [
+        ([make.name(b"Flute"), make.program(0, 73, 5)], True),
+        ([make.name(b" "), make.program(0, 73, 5)], False),
+        ([make.name(b"Flute")], False),
+        ([make.name(b"Set-up"), make.program(0, 73, 1)], False),  # another chunk plays this channel
+        ([make.name(b"Set-up"), make.program(0, 73, 5), make.program(0, 40, 6)], False),
+    ],
+)
+def test_a_named_track_with_a_program_of_its_own_can_be_silent(chunk: list[bytes], is_track: bool):
+    score = read_midi(make.midi(make.track(*chunk), on_channel(1)))
+    assert [track.name for track in score.tracks[:-1]] == (["Flute"] if is_track else [])
+    assert score.notes.track.tolist() == [is_track]
+
+
+@pytest.mark.parametrize(
     ("data", "text"),
     [
         ("ピアノ".encode("cp932"), "ピアノ"),

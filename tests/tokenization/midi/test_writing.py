@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from miditoolkit.midi import containers
 
-from tokenization.analysis.chords import text_of
 from tokenization.midi.reading import all_events, read_midi, split_chunks
 from tokenization.midi.writing import write_midi, written_ticks_per_beat
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
@@ -100,7 +99,7 @@ def test_the_events_are_those_that_miditoolkit_writes(score: Score):
     midi.time_signature_changes = [
         containers.TimeSignature(upper, lower, tick) for tick, upper, lower in rows(score.meters)
     ]
-    midi.markers = [containers.Marker(latin_1(text_of(m)), m.onset_ticks) for m in score.markers]
+    midi.markers = [containers.Marker(latin_1(m.text), m.onset_ticks) for m in score.markers]
     for index, track in enumerate(score.tracks):
         notes, pedals = (part[part.track == index] for part in (score.notes, score.pedals))
         written = containers.Instrument(track.program, track.is_drum, latin_1(track.name))
@@ -166,8 +165,9 @@ def on_tracks(count: int) -> Notes:
     return Notes(*[[0] * count, [9] * count, [60] * count, [80] * count, range(count)])
 
 
-def test_each_track_has_its_own_channel_and_drums_have_the_tenth():
-    tracks = tuple(Track("", 1, is_drum=index == 3) for index in range(16))
+@pytest.mark.parametrize("drums", [3, 15])
+def test_each_track_has_its_own_channel_and_drums_have_the_tenth(drums: int):
+    tracks = tuple(Track("", 1, is_drum=index == drums) for index in range(16))
     data = write_midi(score_of(on_tracks(16), tracks=tracks))
     programs = [value for value in re.sub(rb"MTrk....", b"", data, flags=re.S) if value >> 4 == 0xC]
     assert {*programs} == {*range(0xC0, 0xD0)}

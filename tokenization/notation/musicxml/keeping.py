@@ -18,6 +18,7 @@ from math import inf
 import numpy as np
 
 from tokenization.analysis.chords import named
+from tokenization.analysis.spelling import MIDDLE, Key, keys_of
 from tokenization.edit import Bar, Edit, NotKept, new_bars
 from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.document import tree_of, xml_of
@@ -26,7 +27,6 @@ from tokenization.notation.musicxml.instruments import Layout, layout_of, name_o
 from tokenization.notation.musicxml.part_writing import PartWriter, write_entry
 from tokenization.notation.musicxml.reading import number_in, written_of
 from tokenization.notation.musicxml.rhythm import DIVISIONS
-from tokenization.notation.musicxml.spelling import MIDDLE, Key, keys_of
 from tokenization.notation.musicxml.unfolding import unfold
 from tokenization.notation.musicxml.writing import Part, staves_of
 from tokenization.notation.written import TICKS_PER_BEAT, SharedBar, bar_layout, play_order, played

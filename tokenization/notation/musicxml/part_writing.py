@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tokenization.analysis.spelling import Key, spelled
 from tokenization.edit import Bar
 from tokenization.notation.musicxml import DRUM_CHANNEL, DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.harmony import Symbol, harmony
 from tokenization.notation.musicxml.instruments import CLEFS, Layout, drum_name
 from tokenization.notation.musicxml.marks import Marks, add, write_marks
 from tokenization.notation.musicxml.rhythm import DIVISIONS, Value, values_in
-from tokenization.notation.musicxml.spelling import Key, spelled
 from tokenization.notation.musicxml.voices import Chord
 from tokenization.score import Notes, Track
 

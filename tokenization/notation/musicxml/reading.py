@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tokenization.analysis.chords import LETTERS
@@ -327,7 +327,12 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
 
 
 def written_of(
-    root: ET.Element, limits: Limits, name: str, *, staves: bool = False
+    root: ET.Element,
+    limits: Limits,
+    name: str,
+    *,
+    staves: bool = False,
+    reader: Callable[[list[Track], Instruments, bool], PartReader] = PartReader,
 ) -> WrittenScore:
     """Return a score as written, with its repeats not yet unfolded; raises MusicFileError or Unreadable."""
     if root.tag != "score-partwise":
@@ -344,7 +349,7 @@ def written_of(
         """Add a part unless its id is taken."""
         written.count("tracks", len(tracks))
         if key not in readers:
-            readers[key] = PartReader(tracks, instruments, staves)
+            readers[key] = reader(tracks, instruments, staves)
             written.parts.append(readers[key].part)
 
     for entry in root.iterfind("part-list/score-part"):

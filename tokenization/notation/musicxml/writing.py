@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tokenization.analysis.spelling import keys_of
 from tokenization.edit import Bar
 from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.as_read import (
@@ -30,7 +31,6 @@ from tokenization.notation.musicxml.instruments import (
 from tokenization.notation.musicxml.marks import add, marks_of, tempos_of
 from tokenization.notation.musicxml.part_writing import PartWriter, Staff, write_entry
 from tokenization.notation.musicxml.rhythm import DIVISIONS, EIGHTH
-from tokenization.notation.musicxml.spelling import keys_of
 from tokenization.notation.musicxml.voices import voices_of
 from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Track

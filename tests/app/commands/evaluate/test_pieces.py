@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.study.realism import ALL
-
 PIANO, REMI, GROOVE = (f"untrained:tiny:{name}" for name in ("ensemble", "remi", "groove"))
 
 
@@ -61,6 +59,26 @@ def test_infilling_measures_the_value_of_the_bars_after_a_gap(evaluate):
     assert found["left_out"] == [left]
 
 
+def test_gaps_are_filled_in_a_melody_alone_and_with_others(evaluate, monkeypatch):
+    monkeypatch.setattr("evaluation.study.gaps.RETURNING", 0)
+    monkeypatch.setattr("evaluation.study.gaps.CHORDS", 1)
+    found, out, _ = evaluate("gaps", "ensemble", PIANO, "--gap", 1, "--pieces", 1)
+    table = {row["measure"]: row for row in found["models"][0]["table"]}
+    assert {measure.partition(":")[0] for measure in table} == {"melody alone", "melody and others"}
+    scores = table["melody alone: note F1"]
+    assert scores["best"]["mean"] >= scores["before"]["mean"]
+    assert "\nmelody alone: note F1 " in out
+
+
+def test_parts_are_counted_before_and_after_the_seam(evaluate):
+    found, out, _ = evaluate("tracks", "ensemble", PIANO, "--prompt-bars", 1, "--bars", 2)
+    table = {row["measure"]: row for row in found["models"][0]["table"]}
+    assert set(table) == {"busiest", "playing parts go on", "silent parts enter", "notes by part"}
+    assert 0 < table["notes by part"]["written"]["mean"] <= 1
+    assert table["silent parts enter"]["without"]["mean"] in (0, None)
+    assert "\nplaying parts go on " in out
+
+
 def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     how = ("--split", "validation", "--bars", 1, "--hide", "drums", "--hear-chords")
     found, out, err = evaluate("accompaniment", "groove", PIANO, GROOVE, *how)
@@ -76,18 +94,24 @@ def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     assert f": {GROOVE} (groove)\n" in err
 
 
-def test_realism_has_the_windows_and_kinds_of_statistics(evaluate, tmp_path, monkeypatch):
-    monkeypatch.setattr("evaluation.study.realism.TREES", 10)
+def test_realism_keeps_takes_and_judges_held_out_pieces(evaluate, tmp_path, monkeypatch):
+    monkeypatch.setattr("evaluation.study.critics.TREES", 5)
+    monkeypatch.setattr("evaluation.study.critics.EPOCHS", 1)
     monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
+    monkeypatch.setattr("evaluation.study.realism.SPARE", 0)
     how = ("--split", "validation", "--prompt-bars", 1, "--bars", 4)
     found, out, _ = evaluate("realism", "remi", REMI, *how)
-    rows = found["models"][0]["rows"]
-    windows = {(bar, side) for bar in (1, 3) for side in ("written", "real")}
-    assert {(row["bar"], row["side"]) for row in rows} == windows
-    assert len({row["piece"] for row in rows}) == found["pieces"]
-    assert found["models"][0]["table"][0]["measure"] == ALL
-    assert out.startswith("AUC of a classifier that separates generated")
-    assert "\nall statistics" in out
+    row, *others = found["models"][0]["table"]
+    assert (row["measure"], row["windows"]) == ("statistics, boosting", 4 * row["pieces"])
+    assert row["pieces"] == found["pieces"]
+    assert others[2]["windows"] == row["windows"] / 2  # the control has real music only
+    assert out.startswith("AUC of critics that tell generated")
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/.results").iterdir()}
+    assert len(kept) == found["pieces"] + found["lessons"]
+    assert evaluate("realism", "remi", REMI, *how)[0]["models"] == found["models"]
+    assert kept == {
+        path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/.results").iterdir()
+    }
 
 
 def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch):

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.web.composing.composer import Composer, EngineProcess, Engines, News, RemoteJob, Task
+from app.web.composing.composer import Composer, EngineProcess, RemoteJob
+from app.web.composing.engines import Engines, Limits, News, Task
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine, ReadPrompt
 from musicgen.generation.request import Request
@@ -95,7 +96,7 @@ def test_an_idle_engine_keeps_its_last_prompts(monkeypatch: pytest.MonkeyPatch):
     read, go_on = [], ReadPrompt.go_on
     monkeypatch.setattr(ReadPrompt, "go_on", lambda one: (read.append(one), go_on(one)))
     engines = Engines()
-    engines.take(asked(0, most_tokens=1))
+    engines.take(asked(0, limits=Limits(tokens=1)))
     until(engines, 0)
     assert engines.idle
     assert read
@@ -147,5 +148,5 @@ def test_a_request_ends_when_cancelled_and_at_its_token_limit():
     engines.work()
     assert engines.idle
     assert engines.news()[-1].ended
-    engines.take(asked(1, most_tokens=30))
+    engines.take(asked(1, limits=Limits(tokens=30)))
     assert sum(len(news.rows[0]) for news in until(engines, 1)[1]) == 30

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.web.composing import opened_files as module
-from app.web.composing.opened_files import MOST_READERS, SPARED, Readers
+from app.web.composing import readers as module
+from app.web.composing.readers import MOST_READERS, SPARED, Readers
 from tokenization.limits import MusicFileError
 from tokenization.workers import Bounds
 

@@ -1,4 +1,4 @@
-// The actions of the page, with stand-ins for the server and the player.
+// The actions of the page, with stand-ins for the requests and the player.
 import { App } from "../../../../app/assets/page/app.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
@@ -10,7 +10,7 @@ const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 // An app with a song on the stage; `compose` adds two running takes of it.
 function working() {
   const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, unload: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), setLoop: (ticks) => (player.round = ticks) };
-  const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), server: {}, player }), stopped = [];
+  const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), requests: {}, player }), stopped = [];
   app.composer.stop = () => stopped.push(app.composer.run?.id);
   const entry = (id, more) => ({ ...app.blank("file", "song"), id, piece: bars(4), bars: 4, chosen: 4, model: "m", ...more });
   app.desk.show(entry("song"), "opening a file");
@@ -64,7 +64,7 @@ export const tests = {
   async "a cancelled opening is not waited for"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", lacks: {} });
-    app.server = { open: () => new Promise(() => {}), async *write(given) { asked.push(given.id); } };
+    app.requests = { open: () => new Promise(() => {}), async *write(given) { asked.push(given.id); } };
     desk.show(entry("other"), "opening a file");
     app.openExample("of a slow network");
     app.undo();
@@ -82,7 +82,7 @@ export const tests = {
     const { app, desk } = working(), opened = { piece: piece([]), title: "Example", model: "m", bars: 0, chosen: 0, notices: [], remarks: [] }, asked = [];
     let come;
     app.models.set("m", { name: "m", lacks: {} });
-    app.server = { open: () => new Promise((done) => (come = () => done(opened))), async *write(given, ask) { asked.push([given, ask.promptBars]); } };
+    app.requests = { open: () => new Promise((done) => (come = () => done(opened))), async *write(given, ask) { asked.push([given, ask.promptBars]); } };
     const first = app.openExample("example");
     app.openGrid();
     come();
@@ -97,7 +97,7 @@ export const tests = {
   async "a change of model applies to the piece being opened, not the one before it"() {
     const { app, desk } = working(), comes = [], asked = [];
     app.models.set("n", { name: "n", language: "other" });
-    app.server = { open: (what) => (asked.push([what.model, what.name]), new Promise((done) => comes.push(() => done({ piece: bars(4), title: "next", file: "AAAA", model: what.model, bars: 4, chosen: 4, notices: [], remarks: [] })))) };
+    app.requests = { open: (what) => (asked.push([what.model, what.entry?.fileName]), new Promise((done) => comes.push(() => done({ piece: bars(4), title: "next", file: "AAAA", model: what.model, bars: 4, chosen: 4, notices: [], remarks: [] })))) };
     const opens = app.openExample("next"), changes = app.changeModel("n");
     equal(asked.length, 1);
     comes[0]();
@@ -115,7 +115,7 @@ export const tests = {
     app.remove("run 1");
     equal(stopped, ["run"]);
     let sent = 0;
-    app.server.stop = () => ((sent += 1), sent === 1 ? Promise.reject(new Error("lost")) : Promise.resolve());
+    app.requests.stop = () => ((sent += 1), sent === 1 ? Promise.reject(new Error("lost")) : Promise.resolve());
     stop.call(app.composer);
     stop.call(app.composer);
     equal(sent, 1);
@@ -164,7 +164,7 @@ export const tests = {
   },
   async "a take read by another model no longer belongs to its request"() {
     const { app, desk, compose } = working(), opened = { piece: bars(4), title: "a", model: "n", bars: 4, chosen: 4, notices: [], remarks: [] };
-    app.server = { open: async () => opened };
+    app.requests = { open: async () => opened };
     app.models.set("n", { name: "n", language: "other" });
     compose();
     app.use("run 0");
@@ -190,13 +190,13 @@ export const tests = {
   async "unsupported options are not sent, and only one request runs at a time"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", lacks: { chords: "none" } });
-    app.server = { async *write(given, ask) { asked.push([given.id, given.file, ask.kind, ask.model, ask.chords]); } };
+    app.requests = { async *write(given, ask) { asked.push([given.id, given.file, ask.kind, ask.model, ask.chords]); } };
     desk.show(entry("file", { file: new Uint8Array(3) }), "opening a file");
     desk.set({ chords: "C | G" });
     await app.composer.start({ kind: "infill", first: 1, last: 1 });
     await app.composer.start({ kind: "continue" });
     equal(asked, ["infill", "continue"].map((kind) => ["file", new Uint8Array(3), kind, "m", ""]));
-    app.server = { async *write() { await app.composer.start({ kind: "continue" }); } };
+    app.requests = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
     ok(/still running/.test(app.trouble), app.trouble);
   },
@@ -204,7 +204,7 @@ export const tests = {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", idea: null, lacks: {} });
     app.models.set("any", { name: "any", idea: { style: [] }, lacks: {} });
-    app.server = { async *write(given, ask) { asked.push(ask.idea); } };
+    app.requests = { async *write(given, ask) { asked.push(ask.idea); } };
     desk.set({ idea: { key: "C major" } });
     for (const [isNew, model] of [[false, "any"], [true, "any"], [true, "m"]]) {
       desk.show(entry("old"), "opening");

@@ -1,9 +1,10 @@
 // Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
+import { chordLine, chordsAfter, hasGuess, withChords, withLocks } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
-import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
-import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
+import { changesBetween, drawn, joined, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
+import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
-import { writeMidi } from "../../../../app/assets/music/midi.js";
+import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
@@ -177,6 +178,19 @@ export const tests = {
     equal([8, 10].map((pitch) => noteName(pitch, 6)), ["G♯", "A♯"]);
     equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E", "F#_o"].map((text) => chordSign(text, 0)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E", "F♯°"]);
   },
+  "chords of bars are text, change with their file, and are locked"() {
+    const song = { ...four(), centre: 0, chords: [[0, "C_M", 1], [48, "F_M", 1], [72, "G_7", 1], [144, "A_m", 1]] };
+    equal([chordLine(song, { first: 0, stop: 4 }), chordLine(song, { first: 2, stop: 3 }), hasGuess(song, { first: 2, stop: 3 })], ["C | F G7 |  | Am", "G7", false]);
+    const { piece: typed, changes } = withChords(song, { first: 1, stop: 3 }, [[["F_M", ""], ["G_7", ""]], [["D_7", "D7♭9/A"], ["N_N", ""]]]);
+    equal(typed.chords, [[0, "C_M", 1], [48, "F_M", 1], [72, "G_7", 1], [96, "D_7", 0, "D7♭9/A"], [120, "N_N", 0, ""], [144, "A_m", 1]]);
+    equal(changes, [{ change: "chords", ticks: [0, 48, 72, 96, 120, 144], symbols: ["C", "F", "G7", "D7♭9/A", "none", "Am"], guesses: [1, 1, 1, 0, 0, 1] }]);
+    equal([chordsAfter(typed, 2, 8), chordsAfter(typed, 3, 8), chordsAfter(typed, 4, 8), chordsAfter(song, 1, 8)], ["D7♭9/A none | Am", "", "", ""]);
+    const locked = withLocks(song, { first: 0, stop: 4 }, true);
+    equal([hasGuess(locked.piece, { first: 0, stop: 4 }), hasGuess(withLocks(locked.piece, { first: 1, stop: 2 }, false).piece, { first: 1, stop: 2 })], [false, true]);
+    const own = withChords(locked.piece, { first: 1, stop: 2 }, [[["E_m", ""]]]); // a file with its own chords changes there alone
+    equal(own.changes, [{ change: "chords", start: 48, stop: 96, ticks: [48], symbols: ["Em"], guesses: [0] }]);
+    equal(own.piece.chords, [[0, "C_M", 0, undefined], [48, "E_m", 0, ""], [96, "G_7", 0, undefined], [144, "A_m", 0, undefined]]);
+  },
   "seconds and ticks convert across tempo changes"() {
     const clock = new Clock({ tempos: [[0, 120], [24, 60], [48, 240]], ticksPerBeat: 12 });
     equal([0, 24, 48, 60].map((tick) => clock.seconds(tick)), [0, 1, 3, 3.25]);
@@ -210,14 +224,46 @@ export const tests = {
     equal([changesOf(song, plain), changesOf(song, { ...plain, mix: [{ program: 0, volume: 100, mute: false }] })], [[], []]);
     equal(changesOf(song, played), ["transposed by +3", "at 50 % of the tempo", "Track 1 muted", "changed instruments", "changed volumes"]);
     equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
-    const { piece: heard, volumes } = asHeard(song, played);
-    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // pitches above 127 are dropped
-    equal([heard.tempos, heard.chords, heard.tracks.map(({ program }) => program)], [[[0, 60]], [[0, "C#_m7/G#"], [12, "N_N"], [24, "verse"]], [42, 1, 2]]);
-    const bytes = [...writeMidi(heard, { made: { seed: 7 }, volumes })], has = (...some) => bytes.some((_, at) => some.every((byte, i) => bytes[at + i] === byte));
-    ok(has(0xb0, 7, 80) && has(0xb9, 7, 100) && has(0xc0, 42) && has(0x51, 3, 0x0f, 0x42, 0x40), "volumes, instrument and tempo");
-    ok(String.fromCharCode(...bytes).includes('musicgen {"seed":7}'));
-    ok(!String.fromCharCode(...writeMidi(song)).includes("\xb0\x07"));
-    equal(asHeard(song, plain).piece, song);
+    equal(changesHeard(song, plain), []);
+    equal(changesHeard(song, played), [{ change: "program", track: 0, program: 42 }, { change: "volume", track: 0, volume: 80 }, { change: "drop", tracks: [1] }, { change: "transpose", semitones: 3 }, { change: "tempo", times: 0.5 }]);
+  },
+  "keys move, lengthen, shade, quantise, copy and paste the chosen notes"() {
+    const { roll, hand, at } = handled(piece([[0, 12, 60, 80, 0], [13, 12, 62, 80, 0]])), rows = () => rowsOf(roll.piece);
+    const key = (name, more = {}) => hand.key({ key: name, ...more });
+    equal([key("ArrowUp"), key("a", { ctrlKey: true }), hand.chosen.size], [false, true, 2]);
+    equal([key("ArrowUp"), key("ArrowUp", { altKey: true }), key("ArrowRight", { shiftKey: true })], [true, true, true]);
+    equal(rows(), [[0, 15, 61, 85, 0], [13, 15, 63, 85, 0]]);
+    key("q");
+    equal(rows(), [[0, 15, 61, 85, 0], [12, 15, 63, 85, 0]]);
+    roll.played = 96;
+    equal([key("c", { ctrlKey: true }), key("v", { metaKey: true }), key("b", { ctrlKey: true })], [true, true, false]);
+    equal(rows().slice(2), [[96, 15, 61, 85, 0], [108, 15, 63, 85, 0]]);
+    equal([key("Escape"), hand.chosen.size], [true, 0]);
+    const from = { ...at(94, 60, 0), shiftKey: true }, drag = hand.down(from, roll.placeAt(from));
+    drag.move(at(120, 63, 0));
+    equal(hand.chosen.size, 2);
+    key("x", { ctrlKey: true });
+    equal(rows().length, 2);
+    roll.played = 190; // past the end, notes are cut
+    key("v", { ctrlKey: true });
+    equal(rows().slice(2), [[189, 3, 61, 85, 0]]);
+  },
+  "edits are changes of the rows that they were made of, and later ones are joined to them"() {
+    const song = piece([[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]), up = moved(song, [0], 12, 2);
+    equal(changesBetween(song, up), [{ change: "notes", rows: [[[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]] }]);
+    const more = changesBetween(up, drawn(up, 24, 6, 70, 0));
+    equal(more, [{ change: "notes", rows: [[null, [24, 6, 70, 84, 0]]] }]);
+    equal(changesBetween(song, removed(song, [1])), [{ change: "notes", rows: [[[12, 12, 62, 80, 0], null]] }]);
+    equal(changesBetween(song, { ...song, tempos: [[0, 90]] }), null);
+    equal(joined(changesBetween(song, up), more)[0].rows.length, 2);
+    const back = joined(changesBetween(song, up), [{ change: "notes", rows: [[[12, 12, 62, 80, 0], [0, 12, 60, 80, 0]]] }]);
+    equal(back, [{ change: "notes", rows: [] }]);
+    const cut = { change: "cut", start: 0, stop: 48 };
+    equal(joined([cut], more), [cut, ...more]);
+  },
+  "the reading of a written file counts the tracks with notes"() {
+    const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
+    equal(readingOf(song), { ticks_per_beat: 12, sources: [[0], [], [1]], file_ticks: [0, 480] });
   },
   "a tempo too slow for MIDI is written as the slowest possible"() {
     const text = String.fromCharCode(...writeMidi({ ...four(), tempos: [[0, 2]] }));
@@ -225,6 +271,6 @@ export const tests = {
   },
   "a MIDI file has its provenance and chords"() {
     const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);
-    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("C_M"));
+    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("\xff\x06\x04Cmaj"));
   },
 };

@@ -115,6 +115,12 @@ def test_a_rest_too_long_in_one_part_is_ignored():
     assert meters(found) == [(0, 4, 4)]
 
 
+def test_a_part_that_rests_is_a_silent_track():
+    found = read(score(bars(rest(8), rest(8)), bars(UPPER, UPPER), bars(rest(8), rest(8))))
+    assert [track.sources for track in found.tracks] == [(0,), (1,), (2,)]
+    assert {*found.notes.track.tolist()} == {1}
+
+
 def test_tempos_dynamics_programs_and_chords():
     direction = (
         "<direction><direction-type><metronome><beat-unit>quarter</beat-unit><beat-unit-dot/>"

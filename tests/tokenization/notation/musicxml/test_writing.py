@@ -17,11 +17,11 @@ from musicgen.pieces import Piece, edit_of, read_piece
 from tests.tokenization.notation.scores import HARMONY, bars, score
 from tokenization.analysis.chords import CHORDS, named
 from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.spelling import key_of, spelled
 from tokenization.edit import Edit
 from tokenization.formats import file_of, read_file
 from tokenization.language import language
 from tokenization.notation.musicxml.keeping import KeptMusicXml
-from tokenization.notation.musicxml.spelling import key_of, spelled
 from tokenization.notation.musicxml.voices import MOST_VOICES, voices_of
 from tokenization.notation.musicxml.writing import write_musicxml
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track

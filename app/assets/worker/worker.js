@@ -1,0 +1,108 @@
+// The program in a worker of the browser: loads Python and the files of the program, and passes requests on to it
+// (app/web/tab.py). Between two parts of an answer it takes other messages, such as one to stop.
+import { loadPyodide } from "../pyodide/pyodide.mjs";
+
+const ROOT = "/musicgen",
+  WORK_SECONDS = 0.05;
+const START = `
+import sys
+sys.path.insert(0, "${ROOT}")
+from app.web.tab import Tab, accept_wide_indices
+accept_wide_indices()
+tab = Tab(model)
+ask = lambda what, wanted, data, name: tab.ask(what, wanted, data.to_bytes(), name)
+`;
+
+const answers = new Map(); // generators of Python, by the number of the request
+let tab, ask, warmed, atWork;
+
+// Let messages come in.
+const turn = () =>
+  new Promise((done) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => (port1.close(), done());
+    port2.postMessage(0);
+  });
+
+async function fetched({ address, integrity }) {
+  const answer = await fetch(address, { integrity });
+  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
+// Load all files, of which the page is told how many bytes have come.
+async function load({ files, model }) {
+  let bytes = 0;
+  const get = async (file) => {
+    const content = await fetched(file);
+    bytes += file.bytes;
+    postMessage({ bytes });
+    return { ...file, content };
+  };
+  const indexURL = new URL("../pyodide/", import.meta.url).href,
+    [python, ...got] = await Promise.all([loadPyodide({ indexURL }), ...files.map(get)]);
+  for (const { path, content } of got) {
+    if (/\.(zip|whl)$/.test(path))
+      python.unpackArchive(
+        content,
+        path.slice(-3),
+        path.endsWith("zip") ? { extractDir: ROOT } : {},
+      );
+    else {
+      python.FS.mkdirTree(`${ROOT}/${path}`.replace(/\/[^/]*$/, ""));
+      python.FS.writeFile(`${ROOT}/${path}`, content);
+    }
+  }
+  python.globals.set("model", model);
+  python.runPython(START);
+  [tab, ask] = ["tab", "ask"].map((name) => python.globals.get(name));
+  postMessage({ ready: true });
+}
+
+async function answer({ id, what, wanted, bytes, name }) {
+  const parts = ask(what, wanted, bytes, name);
+  answers.set(id, parts);
+  const next = () => {
+    const { value, done } = parts.next();
+    return { done, value: value?.toJs ? value.toJs() : value }; // bytes, or text
+  };
+  let part = next();
+  postMessage({ id, head: JSON.parse(part.value) });
+  for (part = next(); !part.done && answers.has(id); part = next()) {
+    postMessage({ id, part: part.value });
+    await turn();
+  }
+  postMessage({ id, ended: true });
+  leave(id);
+}
+
+function leave(id) {
+  const parts = answers.get(id);
+  if (!answers.delete(id)) return;
+  parts.return();
+  parts.destroy();
+}
+
+// Work on what is not waited for: after the first answer, read the weights.
+async function work() {
+  if (atWork) return;
+  atWork = true;
+  if (!warmed) tab.warm();
+  warmed = true;
+  while (tab.work(WORK_SECONDS)) await turn();
+  atWork = false;
+}
+
+self.onmessage = async ({ data }) => {
+  const { id, files, left } = data;
+  if (left) return leave(id);
+  try {
+    if (files) return await load(data);
+    await answer(data);
+    await work();
+  } catch (error) {
+    console.error(error);
+    answers.delete(id);
+    postMessage({ id, failed: true });
+  }
+};

@@ -1,0 +1,116 @@
+"""Makes the critic of a model, which chooses among its takes (musicgen/critic.py): `make critic`.
+
+It learns from pieces of the training splits of several sets, real bars and continuations of the bars before. Critics
+that judge (study/realism.py) learn from the other half of these pieces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.study.experiments import job_of, models_of, run
+from evaluation.study.piece_jobs import Choice
+from evaluation.study.realism import SPARE, draw_takes, lessons_of, windows_of
+from musicgen.critic import FILE
+from musicgen.generation.sampling import MUSICAL
+from musicgen.playable import Playable
+from tokenization.whole_file import write_whole
+
+PROMPT_BARS, BARS = 8, 16
+HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 10.0, 60, 3e-3
+NETWORKS = 5
+EXTREMES = 0.02, 0.98  # quantiles to which statistics are clipped
+
+
+def main() -> None:
+    """Draw the takes that are missing, and write the critic into the model's folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path, help="the folder of a model")
+    parser.add_argument("data", nargs="+", help="prepared data sets")
+    parser.add_argument("--lessons", type=int, default=240, metavar="N", help="pieces of each set")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="folder that keeps the takes"
+    )
+    asked = parser.parse_args()
+    [model] = models_of([str(asked.model)])
+    columns = [
+        lessons(model, data, asked.lessons, asked.output / ".results") for data in asked.data
+    ]
+    names = sorted({name for known, _, _ in columns for name in known})
+    values = np.full((sum(len(kind) for _, _, kind in columns), len(names)), np.nan)
+    first = 0
+    for known, own, kind in columns:
+        values[first : first + len(kind), [names.index(name) for name in known]] = own
+        first += len(kind)
+    critic = learned(names, values, np.concatenate([kind for _, _, kind in columns]))
+    content = BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **critic)
+    write_whole(asked.model / FILE, content.getvalue())
+
+
+def lessons(
+    model: Playable, data: str, count: int, folder: Path
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the names of statistics, their values for windows of a set, (N, F), and which are generated, (N,)."""
+    choice = Choice(data=data, pieces=count, split="train", seed=0, device="cpu")
+    rows = lessons_of(choice, PROMPT_BARS + BARS + SPARE, for_selection=True)[:count]
+    how: dict[str, Any] = {
+        "prompt_bars": PROMPT_BARS,
+        "bars": BARS,
+        "takes": 1,
+        "recall": MUSICAL.recall,
+    }
+    jobs = [
+        job_of(model, draw_takes, "cpu", choice.prepared, **how, planned=True, seed=0, row=row)[1]
+        for row in rows
+    ]
+    done = run(
+        jobs, folder=folder, progress=lambda done, total: print(f"{data}: {done} of {total}")
+    )
+    drawn = [take for one in done if not one.error for take in one.result]
+    windows, names = windows_of(model, data, drawn, PROMPT_BARS, BARS)
+    return names, windows.values, windows.written
+
+
+def learned(names: list[str], values: np.ndarray, written: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the arrays of a critic (musicgen/critic.py) that has learned from statistics: (N, F), (N,) bool."""
+    from sklearn.exceptions import ConvergenceWarning  # takes seconds to import
+    from sklearn.neural_network import MLPClassifier
+
+    some = np.asarray(~np.isnan(values).all(axis=0))
+    values, names = values[:, some], [name for name, kept in zip(names, some, strict=True) if kept]
+    middle = np.nanmedian(values, axis=0)
+    low, high = np.nanquantile(values, EXTREMES, axis=0)
+    known = np.clip(np.where(np.isnan(values), middle, values), low, high)
+    mean, scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-6)
+    networks = [
+        MLPClassifier(
+            HIDDEN, alpha=WEIGHT_DECAY, max_iter=EPOCHS, learning_rate_init=RATE, random_state=seed
+        )
+        for seed in range(NETWORKS)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it stops early on purpose
+        for one in networks:
+            one.fit((known - mean) / scale, written)
+    out = [np.append(one.intercepts_[1], one.coefs_[1]) for one in networks]
+    arrays = {
+        "middle": middle, "low": low, "high": high, "mean": mean, "scale": scale,
+        "hidden": np.stack([one.coefs_[0] for one in networks]),
+        "bias": np.stack([one.intercepts_[0] for one in networks]),
+        "out": np.stack(out),
+    }  # fmt: skip
+    return {
+        "names": np.array(names),
+        **{name: own.astype(np.float32) for name, own in arrays.items()},
+    }
+
+
+if __name__ == "__main__":
+    main()

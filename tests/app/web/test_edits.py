@@ -1,0 +1,121 @@
+"""Edits of the page are changes of the opened file, which is kept through saving and composing."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.web.actions import PageActions
+from app.web.desk import Asked, Desk, File
+from app.web.offered_models import OfferedModels
+from tests.tokenization.midi.all_events import all_events
+from tests.tokenization.midi.test_changing import gone_and_new
+from tests.tokenization.midi.test_keeping import band
+from tests.tokenization.notation.scores import bars, note, score
+from tokenization.edit import NotKept
+
+MODEL = "untrained:tiny:ensemble"
+SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    made = PageActions(OfferedModels(MODEL))
+    yield Desk(made)
+    made.composer.close()
+
+
+def asked(data: bytes, name: str = "song.mid", **plain: Any) -> Asked:
+    return Asked(plain={"model": MODEL, **plain}, data=data, name=name)
+
+
+def opened(desk: Desk, data: bytes, **plain: Any) -> dict[str, Any]:
+    answer = desk.open(asked(data, **plain))
+    assert isinstance(answer, dict)
+    return answer
+
+
+def saved(desk: Desk, given: Asked) -> bytes:
+    answer = desk.save(given)
+    assert isinstance(answer, File)
+    return answer.data
+
+
+def rows_of(piece: dict[str, Any]) -> list[list[int]]:
+    return [piece["notes"][n : n + 5] for n in range(0, len(piece["notes"]), 5)]
+
+
+def test_an_edited_note_is_all_that_changes_in_the_saved_file(desk: Desk):
+    data = band()
+    there = opened(desk, data)
+    row = rows_of(there["piece"])[20]
+    later = [row[0] + there["piece"]["ticksPerBeat"], row[1], row[2] + 1, row[3], row[4]]
+    edits = {"reading": there["reading"], "changes": [{"change": "notes", "rows": [[row, later]]}]}
+    gone, new = gone_and_new(data, saved(desk, asked(data, edits=edits)))
+    assert {event.kind for event in gone | new} == {"note"}
+    assert [e.tick + 480 for e in gone] == [e.tick for e in new]
+    again = opened(desk, data, edits=edits)
+    assert later[:3] in [one[:3] for one in rows_of(again["piece"])]
+    assert again["file"]
+
+
+def test_composing_on_an_edited_piece_keeps_the_file(desk: Desk):
+    data = band()
+    there = opened(desk, data)
+    row = rows_of(there["piece"])[20]
+    edits = {"reading": there["reading"], "changes": [{"change": "notes", "rows": [[row, None]]}]}
+    wanted = {"bars": 1, "variations": 1, "sampling": SAMPLING, "edits": edits}
+    views = desk.write(asked(data, promptBars=0, **wanted))
+    assert isinstance(views, Iterator)
+    *_, last = views
+    (take,) = last["takes"]
+    out = take["midi"] if "kept" not in take else take["kept"]["data"]
+    before = saved(desk, asked(data, edits=edits))
+    end = max(event.tick for event in all_events(before) if event.kind == "note")
+    early = all_events(before)
+    lost = [
+        e for e in (early - all_events(base64.b64decode(out))).elements() if e.tick < end - 1920
+    ]
+    assert not lost
+    assert take["reading"]["ticks_per_beat"] == take["piece"]["ticksPerBeat"]
+
+
+def test_a_take_is_edited_as_it_was_read(desk: Desk):
+    """An edit of a take finds its notes in the file of the take, and in that for saving, if there is another."""
+    views = desk.write(asked(band(), bars=1, variations=1, sampling=SAMPLING, promptBars=4))
+    assert isinstance(views, Iterator)
+    *_, last = views
+    (take,) = last["takes"]
+    files = [(base64.b64decode(take["midi"]), take["reading"])]
+    if kept := take.get("kept"):
+        files.append((base64.b64decode(kept["data"]), kept["reading"]))
+    for data, reading in files:
+        rows = rows_of(take["piece"])
+        for row in (rows[0], rows[len(rows) // 2], rows[-1]):
+            edits = {"reading": reading, "changes": [{"change": "notes", "rows": [[row, None]]}]}
+            gone, new = gone_and_new(data, saved(desk, asked(data, edits=edits)))
+            assert not new
+            assert {event.what[0] for event in gone} == {row[2]}
+
+
+@pytest.mark.parametrize("wrong", [
+    7, {}, {"changes": 3}, {"changes": [{"change": "x"}]}, {"reading": 3, "changes": []},
+    {"reading": {"ticks_per_beat": 0, "sources": [], "file_ticks": [0, 1]}, "changes": []},
+])  # fmt: skip
+def test_wrong_edits_are_refused(desk: Desk, wrong):
+    with pytest.raises(ValueError, match=r"."):
+        desk.save(asked(band(), edits=wrong))
+
+
+def test_a_file_of_another_program_that_changed_since_is_not_edited_at_random(desk: Desk):
+    """The page falls back to its own notes on this error."""
+    there = opened(desk, band())
+    row = rows_of(there["piece"])[0]
+    edits = {"reading": there["reading"], "changes": [{"change": "notes", "rows": [[row, None]]}]}
+    other = score(bars(note("C", 5, 8)))
+    with pytest.raises(NotKept, match="cannot hold the edits"):
+        desk.save(replace(asked(other, edits=edits), name="a.musicxml"))
+    with pytest.raises(NotKept, match="cannot hold the edits"):
+        desk.save(asked(band(bars=1)[:300], edits=edits))

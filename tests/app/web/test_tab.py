@@ -1,0 +1,208 @@
+"""A page without a server does what the server's does, offline too, and says what it cannot do."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from app.web.folder import SILENT, Made, write
+from app.web.offered_models import example
+from app.web.tab import Tab
+from tests.app.web.browser import MODEL
+from tests.app.web.hands import SHOWN, await_end, go_on
+from tests.app.web.sites import save_small, served, write_site
+from tests.musicgen.kernel import same_music
+from tests.musicgen.kernel.test_same_music import GOLDEN
+
+JAZZ = example("trio-jazz")
+ALARM = "#mg-dock [role=alert]"
+ASKED = {
+    "model": MODEL, "bars": 2, "variations": 2, "sampling": {"seed": 5}, "promptBars": 2, "title": "it",
+}  # fmt: skip
+
+
+def answered(tab: Tab, what: str, wanted: dict, data: bytes = b"", name: str = "") -> list:
+    """Return the head of an answer and its parts."""
+    head, *parts = tab.ask(what, json.dumps(wanted), data, name)
+    return [json.loads(head), *parts]
+
+
+@pytest.fixture(scope="module")
+def tab() -> Tab:
+    return Tab(MODEL)
+
+
+def test_requests_are_answered_in_one_process(tab: Tab):
+    head, plain = answered(tab, "open", {"model": MODEL}, JAZZ, "it.mid")
+    assert head["status"] == 200
+    assert json.loads(plain)["title"] == "it"
+    head, *views = answered(tab, "write", {**ASKED, "job": "job"}, JAZZ, "it.mid")
+    found = [json.loads(view) for view in views]
+    assert [view["state"] for view in found] == ["running"] * (len(found) - 1) + ["done"]
+    assert len(found[-1]["takes"]) == 2
+    assert answered(tab, "ahead", ASKED, JAZZ, "it.mid") == [{"status": 204, "kind": ""}]
+    while tab.work(1):
+        pass
+    head, written = answered(tab, "score", {}, JAZZ, "it.mid")
+    assert (head["status"], written[:5], "xml" in head["kind"]) == (200, b"<?xml", True)
+
+
+def test_a_request_is_stopped_between_two_views(tab: Tab):
+    views = tab.ask("write", json.dumps({**ASKED, "bars": 100, "job": "job"}), JAZZ, "it.mid")
+    for _ in range(3):
+        next(views)
+    answered(tab, "stop", {"job": "job"})
+    *_, last = views
+    assert json.loads(last)["state"] == "stopped"
+    left = tab.ask("write", json.dumps({**ASKED, "bars": 100, "job": "job"}), JAZZ, "it.mid")
+    for _ in range(3):
+        next(left)
+    left.close()
+    while tab.work(1):
+        pass
+    assert tab._composer.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "wanted", "data", "sentence"),
+    [
+        ("open", {}, b"no music", "“it.mid” is not a MIDI file"),
+        ("write", {**ASKED, "bars": 0}, JAZZ, "bars: must be a whole number from 1 to 128."),
+    ],
+)
+def test_a_refusal_is_one_sentence(tab: Tab, what: str, wanted: dict, data: bytes, sentence: str):
+    head, plain = answered(tab, what, wanted, data, "it.mid")
+    assert head["status"] == 400
+    assert json.loads(plain)["detail"].startswith(sentence)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return save_small(tmp_path / "small")
+
+
+def made(folder: Path, model: Path, **more) -> Made:
+    """Write a page with stand-ins for Pyodide and numpy."""
+    given = {"pyodide": {"pyodide.mjs": b"p"}, "numpy": ("numpy.whl", b"n"), "soundfont": None}
+    return write(folder, models=[str(model)], **(given | more))
+
+
+def test_a_folder_has_all_files_that_the_page_names(tmp_path: Path, small: Path):
+    folder = tmp_path / "page"
+    first = made(folder, small)
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    facts = json.loads(page.split('id="mg-facts">')[1].split("</script>")[0])
+    assert [model["name"] for model in facts["models"]] == ["small"]
+    named = [one["address"] for one in facts["program"]["files"]] + [facts["program"]["worker"]]
+    kept = json.loads((folder / "sw.js").read_text().split("FILES = ")[1].split(";\n")[0])
+    for address in (*named, *kept[1:]):
+        assert (folder / address).is_file(), address
+    assert first.files == sum(path.is_file() for path in folder.rglob("*"))
+    assert "GPL" not in (folder / "LICENCES.txt").read_text()
+    assert made(folder, small) == first
+    assert page == (folder / "index.html").read_text(encoding="utf-8")  # the same again
+    font = tmp_path / "TimGM6mb.sf2"
+    font.write_bytes(b"sfbk")
+    made(folder, small, soundfont=font)
+    assert "GPL-2.0" in (folder / "LICENCES.txt").read_text()
+    assert len([*(folder / "musicgen").iterdir()]) == 1  # only the newest version
+
+
+def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, small: Path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="has other files; name an empty folder"):
+        made(tmp_path, small)
+    with pytest.raises(ValueError, match="has no files; name a model"):
+        made(tmp_path / "page", Path(MODEL))
+
+
+HASHES = """([script, facts, source]) => new Promise((done, failed) => {
+  const at = (address) => new URL(address, document.baseURI).href;
+  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const worker = new Worker(url, { type: "module" });
+  worker.onmessage = ({ data }) => done(JSON.parse(data));
+  worker.onerror = ({ message }) => failed(new Error(message));
+  const files = facts.files.map((one) => ({ ...one, address: at(one.address) }));
+  worker.postMessage({ pyodide: at(facts.worker.replace("worker/worker.js", "pyodide/pyodide.mjs")), files, source });
+})"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_music_is_the_same_in_a_browser_as_on_the_command_line(browser: Browser, tmp_path: Path):
+    write_site(tmp_path / "page")
+    html = (tmp_path / "page/index.html").read_text(encoding="utf-8")
+    facts = json.loads(html.split('id="mg-facts">')[1].split("</script>")[0])["program"]
+    with served(tmp_path / "page") as address:
+        page = browser.new_context().new_page()
+        page.goto(f"{address}/LICENCES.txt")
+        script = (Path(__file__).parent / "scripts/hashes.js").read_text()
+        found = page.evaluate(HASHES, [script, facts, inspect.getsource(same_music)])
+        page.context.close()
+    assert found == json.loads(GOLDEN.read_text())
+
+
+def loaded(browser: Browser, address: str, **settings) -> Page:
+    """Open a page and wait until a piece is on it."""
+    page = browser.new_context(**settings).new_page()
+    page.goto(address)
+    expect(page.locator(SHOWN)).to_have_text("Piano in C")
+    return page
+
+
+@pytest.mark.long
+def test_the_page_works_offline_and_says_when_there_is_a_new_version(
+    browser: Browser, tmp_path: Path
+):
+    model = save_small(tmp_path / "small")
+    write_site(tmp_path / "page", "--model", model, "--no-soundfont")
+    with served(tmp_path / "page") as address:
+        page = loaded(browser, address)
+        page.wait_for_function("() => navigator.serviceWorker.controller")
+        page.context.set_offline(True)
+        page.reload()
+        expect(page.locator(SHOWN)).to_have_text("Piano in C")
+        page.locator(".mg-stage .mg-menu > button", has_text="Save").click()
+        wav = page.get_by_role("button", name="WAV", exact=True)
+        expect(wav).to_be_disabled()
+        expect(wav).to_have_attribute("title", SILENT)
+        page.keyboard.press("Escape")
+        go_on(page, bars=1)
+        await_end(page)
+        page.evaluate("() => musicgen.store.save()")
+        page.context.set_offline(False)
+        write_site(tmp_path / "page", "--model", save_small(tmp_path / "smaller"), "--no-soundfont")
+        page.evaluate("async () => (await navigator.serviceWorker.getRegistration()).update()")
+        page.get_by_role("button", name="Reload").click()
+        expect(page.locator(".mg-take")).to_have_count(1)  # the project is still there
+        page.wait_for_function("() => musicgen.app.facts.models[0].name === 'smaller'")
+        page.context.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (
+            "damaged",
+            "A part of the instrument could not be loaded, or arrived damaged; reload the page",
+        ),
+        (
+            "missing",
+            "A part of the instrument could not be loaded, or arrived damaged; reload the page",
+        ),
+        ("old", "This browser is too old for the instrument"),
+    ],
+)
+def test_a_fault_at_the_start_is_said(browser: Browser, site: str, fault: str, sentence: str):
+    page = browser.new_context(service_workers="block").new_page()
+    if fault == "old":
+        page.add_init_script("WebAssembly.validate = () => false")
+    else:
+        broken = {"body": b"<html>"} if fault == "damaged" else {"status": 404}
+        page.route("**/numpy*.whl", lambda route: route.fulfill(**broken))
+    page.goto(site)
+    expect(page.locator(ALARM)).to_contain_text(sentence)
+    page.context.close()

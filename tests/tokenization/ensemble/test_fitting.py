@@ -1,0 +1,187 @@
+"""New parts fit the given ones: they return with them, and prefer their chords, space and roles, whatever the model."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tokenization.ensemble.cases import scores
+from tokenization.ensemble.arranging import (
+    CHORDS,
+    FEWEST,
+    HOLDS,
+    LONGEST,
+    MOVES,
+    NO_ROLE,
+    Arrangement,
+    sections_of,
+)
+from tokenization.ensemble.fitting import Given
+from tokenization.ensemble.language import Ensemble
+from tokenization.ensemble.returning import returns_of
+from tokenization.ensemble.spelling import Sheet
+from tokenization.ensemble.tokens import PART_NAMES
+from tokenization.score import Score
+
+LANGUAGE = Ensemble()
+BASS, STRINGS, PIANO, GUITAR = (
+    PART_NAMES.index(name) for name in ("electric_bass", "strings", "electric_piano", "electric_guitar")
+)  # fmt: skip
+
+
+def tune(form: str, bars: int = 4, changed: tuple[int, ...] = ()) -> np.ndarray:
+    """Return a melody of sections, with a chord a bar; `changed` bars have another melody."""
+    words = ["begin chords lead"]
+    for section, letter in enumerate(form):
+        for bar in range(bars):
+            chord = ("C_M", "F_M", "G_7", "A_m")[(bar + ord(letter)) % 4]
+            random = np.random.default_rng([ord(letter), bar])
+            pitches = random.integers(60, 76, 4) + (2 if section * bars + bar in changed else 0)
+            notes = " ".join(
+                f"at_{24 * beat} length_24 pitch_{p}" for beat, p in enumerate(pitches)
+            )
+            words.append(
+                f"bar chords at_0 chord_{chord} lead {notes.replace('pitch', 'loudness_9 pitch', 1)}"
+            )
+    text = " ".join([*words, "end"])
+    return np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
+
+
+def sheet_of(ids: np.ndarray) -> Sheet:
+    return LANGUAGE.sheet(ids)
+
+
+def test_phrases_return_whole_with_a_bar_that_has_other_notes_over_the_same_chord():
+    assert returns_of(sheet_of(tune("AAB"))).tolist() == [0] * 4 + [4] * 4 + [0] * 4
+    assert returns_of(sheet_of(tune("ABA"))).tolist() == [0] * 8 + [8] * 4
+    assert returns_of(sheet_of(tune("ABAB", changed=(10,)))).tolist()[8:] == [8] * 8
+    assert not returns_of(sheet_of(tune("ABCDEFGH", bars=1))).any()
+
+
+@settings(max_examples=30)
+@given(scores())
+def test_a_source_is_an_earlier_bar_of_the_same_metre(score: Score):
+    sheet = sheet_of(LANGUAGE.encode(LANGUAGE.arrange(score)).ids)
+    back = returns_of(sheet)
+    bars = np.arange(len(back))
+    assert (back >= 0).all()
+    assert (back <= bars).all()
+    assert (sheet.bars.metre[bars - back] == sheet.bars.metre).all()
+
+
+def test_a_section_begins_with_new_bars_after_a_return():
+    back = [0] * 4 + [4] * 4 + [0] * 6 + [4] * 2 + [16] * 8
+    assert sections_of(np.array(back)).tolist() == [0] * 8 + [1] * 8 + [0] * 8
+    assert sections_of(np.zeros(LONGEST + 2, int)).tolist() == [0] * LONGEST + [1] * 2
+    short = [0] * 4 + [4] * 4 + [0] * (FEWEST - 1) + [4] * 4
+    assert set(sections_of(np.array(short)).tolist()) == {0}
+
+
+@given(st.lists(st.integers(0, 20), max_size=60))
+def test_sections_are_numbered_in_the_order_of_their_beginning(back: list[int]):
+    sections = sections_of(np.minimum(back, np.arange(len(back))).astype(int))
+    first = [sections.tolist().index(one) for one in range(sections.max(initial=-1) + 1)]
+    assert first == sorted(first)
+    assert not len(back) or first[0] == 0
+
+
+def test_several_parts_have_different_roles_and_one_part_has_none():
+    parts = np.array([BASS, GUITAR, STRINGS, PIANO])
+    band = Arrangement.of(parts, np.ones(4, bool), np.array([0] * 4 + [4] * 4 + [0] * 4))
+    assert band.role[0].tolist() == [NO_ROLE, MOVES, HOLDS, CHORDS]
+    assert band.role[-1].tolist() == [NO_ROLE, CHORDS, HOLDS, MOVES]  # in the second section
+    assert (np.diff(band.middle[0][1:]) > 0).all()
+    assert (band.middle[-1] > band.middle[0]).all()
+    alike = Arrangement.of(np.array([PIANO] * 3), np.ones(3, bool), np.zeros(4, int))
+    assert len({*alike.role[0].tolist()}) == 3
+    alone = Arrangement.of(parts, np.array([True, False, False, True]), np.zeros(4, int))
+    assert (alone.role == NO_ROLE).all()
+
+
+def test_given_tones_and_chords_are_summed_over_spans():
+    ids = "begin chords lead bar chords at_0 chord_C_M at_48 chord_G_7 lead at_0 length_24 loudness_9 pitch_60 end"
+    found = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in ids.split()])))
+    beside, outside, unrooted = found.shares(np.array([0, 12, 36]), np.array([24, 24, 24]))
+    assert beside[:, 11].tolist() == beside[:, 1].tolist() == [1, 0.5, 0]
+    assert not beside[:, [0, 2, 10]].any()
+    seventh = ids.replace("pitch_60", "pitch_60 pitch_71").replace("lead", "piano")
+    both = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in seventh.split()])))
+    beside, *_ = both.shares(np.array([0]), np.array([24]))
+    assert np.flatnonzero(beside[0]).tolist() == [1, 10]  # C and B are given themselves
+    assert outside[:, 5].tolist() == [1, 1, 0.5]  # F, in G7 but not in C
+    assert unrooted[:, 0].tolist() == [0, 0, 0.5]
+    assert (found.shares(np.array([500]), np.array([24]))[0] == 0).all()  # after the end
+
+
+BAND = ["bass", "guitar", "strings", "electric piano"]
+
+
+def leaning(words: str, free: bool = False) -> dict[str, float]:
+    """Return the nats of each token after these words, in a bar of C major with the melody C."""
+    text = "begin chords lead bar chords at_0 chord_C_M lead at_0 length_96 loudness_9 pitch_72 end"
+    ids = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
+    plan = LANGUAGE.plan({"players": 1}, 1)  # so that any part can come first
+    goal = LANGUAGE.accompanying(ids, BAND, plan=plan, free=free)
+    grammar = goal.grammar.select(np.zeros(1, np.int64))
+    grammar.take(goal.prompt)
+    while (only := np.flatnonzero(grammar.allowed()[0])).size == 1:  # what is given
+        grammar.advance(only)
+    for name in words.split():
+        token = LANGUAGE.vocabulary.id(name)
+        assert grammar.allowed()[0, token], name
+        grammar.advance(np.array([token]))
+    found = grammar.leaning()
+    names = LANGUAGE.vocabulary.names
+    return dict.fromkeys(names, 0.0) if found is None else dict(zip(names, found[0], strict=True))
+
+
+def test_pitches_of_the_chord_are_preferred_and_the_bass_prefers_the_root():
+    bass = leaning("electric_bass at_0 length_24 loudness_8")
+    assert bass["pitch_36"] == 0 > bass["pitch_43"] > bass["pitch_38"]
+    guitar = leaning("electric_guitar at_0 length_24 loudness_8")
+    assert guitar["pitch_52"] == guitar["pitch_48"] == 0 > guitar["pitch_50"]
+    assert guitar["pitch_50"] > guitar["pitch_49"]  # a semitone from the melody
+    passing = leaning("electric_guitar at_12 length_12 loudness_8")
+    assert 0 > passing["pitch_50"] > guitar["pitch_50"]
+    free = leaning("electric_bass at_0 length_24 loudness_8", free=True)
+    assert not any(free.values())
+
+
+def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
+    strings, guitar = leaning("strings at_0"), leaning("electric_guitar at_0")
+    assert strings["length_96"] == strings["length_24"] == 0 > strings["length_6"]
+    assert guitar["length_24"] == guitar["length_6"] == 0 > guitar["length_96"]
+    bass = leaning("electric_bass at_0")
+    assert bass["length_6"] == bass["length_96"] == 0
+
+
+def test_a_part_avoids_more_notes_at_once_than_it_has_voices():
+    first, second = (
+        leaning(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_52")
+    )
+    assert second["pitch_55"] < first["pitch_55"] - 2
+    assert second["length_120"] < -2 > second["loudness_9"]
+    piano = leaning("electric_piano at_0 length_24 loudness_8 pitch_60")
+    assert piano["pitch_64"] > 0  # its chord is not full yet
+
+
+def test_new_pitches_avoid_a_crowd_and_doubled_ones_do_not():
+    held = "electric_bass at_0 length_96 loudness_8 pitch_36"
+    held += " electric_guitar at_0 length_96 loudness_8 pitch_48 pitch_50 pitch_52 pitch_55"
+    found = leaning(f"{held} electric_piano at_0 length_24 loudness_8")
+    alone = leaning("electric_piano at_0 length_24 loudness_8")
+    assert found["pitch_60"] < alone["pitch_60"]
+    assert found["pitch_55"] == alone["pitch_55"]
+    later = leaning(
+        f"{held} electric_piano at_0 length_24 loudness_8".replace("length_96", "length_6")
+    )
+    assert found["pitch_60"] < later["pitch_60"] <= alone["pitch_60"]
+
+
+def test_bars_of_new_parts_return_where_the_given_ones_do_unless_a_form_is_asked_for():
+    ids = tune("ABA")
+    goal = LANGUAGE.accompanying(ids, BAND)
+    assert goal.sources == {bar: bar - 8 for bar in range(8, 12)}
+    plan = LANGUAGE.plan({"form": "A A B"}, 12)
+    assert LANGUAGE.accompanying(ids, BAND, plan=plan).sources == {}
+    said = [LANGUAGE.vocabulary.names[token] for token in goal.prompt]
+    assert not any(name.startswith("return") for name in said)  # the first bar

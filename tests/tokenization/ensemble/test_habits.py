@@ -1,0 +1,135 @@
+"""Parts go on as they did: what habits are found, and which tokens they favour."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from musicgen.pieces import Prompt, empty_prompt, read_piece
+from tests.tools.measure.bands import big_band, organ_blues
+from tokenization.analysis.chords import CHORDS
+from tokenization.ensemble.habits import habits_of, in_key
+from tokenization.ensemble.sequences import bar_offsets, plain
+from tokenization.ensemble.spelling import Reading
+from tokenization.ensemble.tokens import AT, BAR, CHORD, HARMONY_ID, PITCH, VOCABULARY
+from tokenization.grammar import Grammar
+from tokenization.language import language
+
+LANGUAGE = language("ensemble")
+
+
+@cache
+def prompt(big: bool) -> Prompt:
+    data = big_band() if big else organ_blues()
+    return read_piece(LANGUAGE, data, name="band.mid").prompt()
+
+
+def grammar(big: bool, *, bars: int = 16, **more) -> Grammar:
+    """Return the grammar after a prompt."""
+    given = prompt(big)
+    found = LANGUAGE.grammar(
+        given.ids, prompt_bars=given.bars, bars=bars, **{"free": False, **more}
+    )
+    found.take(given.ids)
+    return found
+
+
+def nats(found: Grammar) -> np.ndarray:
+    (row,) = found.leaning()
+    return row
+
+
+def write(found: Grammar, *names: str) -> None:
+    for name in names:
+        token = np.array([VOCABULARY.id(name)])
+        assert found.allowed()[0, token], name
+        found.advance(token)
+
+
+def sheet(big: bool):
+    ids = plain(prompt(big).ids)
+    return Reading(ids[: bar_offsets(ids)[-2]]).sheet()
+
+
+def test_sections_that_move_together_are_found():
+    found = habits_of(sheet(True), True, np.zeros(0), np.zeros(0))
+    # The chords come first, then five saxes and four brass.
+    assert found.leader[1:10].tolist() == [-1, 1, 1, 1, 1, -1, 6, 6, 6]
+
+
+@pytest.mark.parametrize("big", [True, False])
+def test_twelve_bar_forms_are_found(big):
+    assert habits_of(sheet(big), True, np.zeros(0), np.zeros(0)).form == 12
+
+
+def test_the_chord_of_the_form_is_favoured():
+    found = grammar(True)
+    write(found, "chords", "at_0")
+    best = int(nats(found)[CHORD.start : CHORD.stop].argmax())
+    first = sheet(True)
+    own = (first.parts[first.part] == HARMONY_ID - VOCABULARY["part"].start) & (first.bar == 12)
+    assert best == first.value[own][0]
+
+
+def test_a_section_enters_together_and_in_one_rhythm():
+    found = grammar(True)
+    write(found, "alto_sax")
+    write(found, "at_20", "length_12", "loudness_10", "pitch_67")
+    row = nats(found)
+    assert row[BAR] < row[VOCABULARY.id("alto_sax")]
+    assert row[VOCABULARY.id("tenor_sax")] < row[VOCABULARY.id("alto_sax")]  # it skips the second
+    write(found, "alto_sax", "voice_2")
+    places = nats(found)[AT.start : AT.stop]
+    assert places.argmax() == 20
+    assert (places == places.max()).sum() == 1
+
+
+def test_pitches_far_outside_a_part_are_disfavoured():
+    found = grammar(False)
+    write(found, "distorted_guitar", "at_0", "length_12", "loudness_10")
+    row = nats(found)[PITCH.start : PITCH.stop]
+    assert row[52] > row[90]
+
+
+def test_habits_can_be_lifted():
+    assert grammar(False, free=True).leaning() is None
+
+
+def test_rows_keep_their_habits_when_joined_and_selected():
+    one, other = grammar(False), grammar(False)
+    other = one.select(np.zeros(1, np.int64))
+    write(other, "distorted_guitar")
+    both = one.joined([other])
+    rows = both.leaning()
+    assert np.array_equal(rows[:1], one.leaning())
+    assert np.array_equal(rows[1:], other.leaning())
+    assert np.array_equal(both.select(np.array([1])).leaning(), other.leaning())
+
+
+@pytest.mark.parametrize("key", range(24))
+def test_a_key_that_is_asked_for_favours_its_tonic(key):
+    row = in_key(key)
+    best = CHORDS[int(row[CHORD.start : CHORD.stop].argmax())]
+    assert best.endswith("_m" if key > 11 else "_M")
+    assert row[PITCH.start + 60 + key % 12] > row[PITCH.start + 60 + (key + 1) % 12]
+
+
+def test_a_new_piece_opens_in_its_key():
+    given = empty_prompt(LANGUAGE, {"style": "pop", "key": "G minor"})
+    found = LANGUAGE.grammar(given.ids, bars=8, free=False)
+    found.take(given.ids)
+    assert CHORDS[int(nats(found)[CHORD.start : CHORD.stop].argmax())] == "G_m"
+
+
+def test_music_that_leaves_its_key_is_called_home():
+    idea = {"style": "pop", "key": "C major", "parts": ["piano", "piano"]}
+    given = empty_prompt(LANGUAGE, idea)
+    found = LANGUAGE.grammar(given.ids, bars=8, free=False)
+    found.take(given.ids)
+    before = nats(found)[PITCH.start : PITCH.stop]
+    write(
+        found, "piano", "at_0", "length_96", "loudness_8", "pitch_54", "pitch_58", "pitch_61", "bar"
+    )
+    after = nats(found)[PITCH.start : PITCH.stop]
+    assert after[60] > before[60]  # C
+    assert after[66] < before[66]  # F sharp

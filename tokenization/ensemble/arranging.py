@@ -1,0 +1,91 @@
+"""What each of several new parts does in each section of the given music, so that parts and sections differ.
+
+One part holds its notes, one moves, and one plays chords, in registers of their own, which change from section to
+section. A section lasts until the given parts have played something new for some bars.
+
+K bars, P parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
+
+HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
+NO_ROLE = -1
+VOICES = np.array([1, 1, 3])  # of each role
+EXCHANGED = np.array([HOLDS, CHORDS, MOVES, NO_ROLE])  # the role in every second section, by role
+_HOLDING = (
+    "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
+)  # fmt: skip
+_MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flute", "clarinet")
+BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
+FEWEST = 4  # bars of a section
+LONGEST = 16  # bars of a section without returns
+REGISTERS = (50, 62, 56)  # the middle of the lowest part, in sections in turn
+APART = 5  # semitones from the middle of one part to the next one's
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arrangement:
+    """What each part does in each bar; parts without a role are free."""
+
+    role: np.ndarray  # (K, P) HOLDS, MOVES, CHORDS or NO_ROLE
+    middle: np.ndarray  # (K, P) the middle of its register
+
+    @classmethod
+    def of(cls, parts: np.ndarray, written: np.ndarray, back: np.ndarray) -> Arrangement:
+        """Return what the written parts of these instruments do, by how many bars back each bar returns."""
+        chosen = np.flatnonzero(written & (parts < PITCHED) & ~np.isin(parts, BASSES))
+        role, rank = np.full(len(parts), NO_ROLE), np.zeros(len(parts), dtype=np.int64)
+        if len(chosen) > 1:
+            role[chosen] = [_role(PART_NAMES[part]) for part in parts[chosen]]
+            if (role[chosen] == role[chosen[0]]).all():
+                role[chosen] = np.arange(len(chosen)) % len(VOICES)
+            rank[chosen] = np.arange(len(chosen))
+        section = sections_of(back)
+        lowest = np.array(REGISTERS)[section % len(REGISTERS)]
+        return cls(
+            role=np.where(section[:, None] % 2, EXCHANGED[role], role),
+            middle=lowest[:, None] + APART * rank,
+        )
+
+
+def _role(instrument: str) -> int:
+    if instrument in _HOLDING:
+        return HOLDS
+    return MOVES if instrument in _MOVING else CHORDS
+
+
+def phrases_of(back: np.ndarray) -> np.ndarray:
+    """Return which bars begin a phrase: the first one, a section, or a return: (K,) bool."""
+    edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
+    source = np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
+    section = sections_of(back)
+    begins = np.append(True, (np.diff(section) != 0) | ((np.diff(source) != 0) & (source[1:] > 0)))
+    return begins[: len(back)]
+
+
+def sections_of(back: np.ndarray) -> np.ndarray:
+    """Return the number of each bar's section, from how many bars back it returns, 0 for new bars: (K,).
+
+    Fewer than FEWEST bars that are new or return belong to the section before them.
+    """
+    edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
+    source = np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
+    edges = np.flatnonzero(np.diff(source > 0, prepend=-1, append=-1))
+    found, latest = np.zeros(len(back), dtype=np.int64), -1
+    for start, stop in pairwise(edges.tolist()):
+        if source[start]:
+            for bar in range(start, stop):
+                found[bar] = found[bar - source[bar]]
+        elif start and stop - start < FEWEST:
+            found[start:stop] = found[start - 1]
+        else:
+            found[start:stop] = latest + 1 + np.arange(stop - start) // LONGEST
+            latest = int(found[stop - 1])
+    return found

@@ -1,0 +1,251 @@
+"""What new parts prefer so that they fit the given ones: their chords, their melody, and the space left by each other.
+
+The grammar adds nats to the tokens of pitches: fewer for tones outside the given chord, for tones a semitone from a
+given part, and where many pitches sound already. Nothing is forbidden by this.
+
+Letters: B rows of a batch, V tokens of the vocabulary, P parts, S steps of the piece, W cells of the near future.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.chords import NONE, PITCH_CLASSES, QUALITIES, TONES
+from tokenization.ensemble.arranging import (
+    BASSES,
+    CHORDS,
+    HOLDS,
+    MOVES,
+    NO_ROLE,
+    VOICES,
+    Arrangement,
+    phrases_of,
+)
+from tokenization.ensemble.drumming import SNARE_IDS, Groove
+from tokenization.ensemble.grammar import AFTER_VALUE, PLACED, PLACES, SOUNDS, EnsembleGrammar
+from tokenization.ensemble.returning import returns_of
+from tokenization.ensemble.spelling import Sheet
+from tokenization.ensemble.tokens import (
+    AT,
+    BAR,
+    DRUMS,
+    HARMONY,
+    LENGTH,
+    LENGTHS,
+    LONGEST_BAR,
+    LOUDNESS,
+    METRE_STEPS,
+    MOST_PARTS,
+    PITCH,
+    PITCHED,
+    STEPS_PER_BEAT,
+    STEPS_PER_SUBBEAT,
+    VOCABULARY,
+)
+
+# In nats. Chosen on every eighth sheet of `musicgen evaluate accompaniment --sheets`, from the first one on.
+SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share of its time
+OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
+OUTSIDE_BASS = 3.0  # the same in the bass
+PASSING = 0.5  # factor off the beat
+UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
+CROWDED = 1.5  # for each pitch beyond the space
+AT_ONCE = 5  # pitches of all new parts
+RESERVED = 0.5  # of them for each new part that is still to be written in the bar
+
+TOO_SHORT = 2.5  # for a length below a beat in a part that holds its notes
+TOO_LONG = 2.0  # for a length above a beat in a part that moves
+STRAYING = 8.0  # for an octave outside the register
+REACH = 4  # semitones of a register on each side of its middle
+FULLER = 2.5  # in favour of one more note of a chord that has fewer
+ONE_MORE = 4.0  # for a note more at once than the part has voices
+
+CELL = STEPS_PER_SUBBEAT
+CELLS = (LONGEST_BAR + int(LENGTHS[-1])) // CELL + 1  # that a note of a bar can reach
+IS_SHORT, IS_LONG = LENGTHS < STEPS_PER_BEAT, LENGTHS > STEPS_PER_BEAT
+CLASS = np.arange(len(PITCH)) % PITCH_CLASSES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """What the given parts do: sums over the steps so far, for each pitch class, (S + 1, 12)."""
+
+    beside: np.ndarray  # whether a given part has a tone a semitone from it, and none has itself
+    outside: np.ndarray  # whether the given chord lacks it
+    unrooted: np.ndarray  # whether it is not the root of the given chord
+
+    @classmethod
+    def of(cls, sheet: Sheet) -> Given:
+        """Return what the parts of a sheet do; without chords, no tone is outside."""
+        steps = int(sheet.bars.length.sum()) * STEPS_PER_SUBBEAT
+        pitched = sheet.instrument < PITCHED
+        change = np.zeros((steps + 1, PITCH_CLASSES), np.int32)
+        start = sheet.onset[pitched]
+        end = np.minimum(start + LENGTHS[sheet.length[pitched]], steps)
+        tone = sheet.value[pitched] % PITCH_CLASSES
+        np.add.at(change, (start, tone), 1)
+        np.add.at(change, (end, tone), -1)
+        sounds = change.cumsum(0)[:-1] > 0
+        harmony = sheet.instrument == HARMONY
+        places = np.append(0, sheet.onset[harmony])
+        chords = np.append(NONE, sheet.value[harmony])
+        now = chords[np.searchsorted(places, np.arange(steps), side="right") - 1]
+        known = (now != NONE)[:, None]
+        return cls(
+            beside=_sums((np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)) & ~sounds),
+            outside=_sums(~TONES[now] & known),
+            unrooted=_sums((now[:, None] // len(QUALITIES) != np.arange(PITCH_CLASSES)) & known),
+        )
+
+    def shares(self, start: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
+        """Return the share of some spans in which each of the three is so: (rows, 12) each."""
+        last = len(self.beside) - 1
+        first, end = np.minimum(start, last), np.minimum(start + steps, last)
+        size = np.maximum(end - first, 1)[:, None]
+        return [
+            (sums[end] - sums[first]) / size for sums in (self.beside, self.outside, self.unrooted)
+        ]
+
+
+def _sums(of: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros((1, PITCH_CLASSES), np.int32), of.cumsum(0, dtype=np.int32)])
+
+
+class Fitting(EnsembleGrammar):
+    """The grammar of parts that are written to given ones, with preferences among lengths and pitches."""
+
+    def __init__(
+        self, given: Given, arrangement: Arrangement, groove: Groove, **rules: Any
+    ) -> None:
+        """Take what the given parts do, what the new ones do, and the arguments of `EnsembleGrammar`."""
+        super().__init__(**rules)
+        self._given, self._arrangement, self._groove = given, arrangement, groove
+        self._struck = np.zeros(1, dtype=bool)  # whether the drums have a snare at their position
+        self._sounding = np.zeros((1, CELLS, len(PITCH)), dtype=bool)  # of new parts, from the bar
+        self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
+
+    @classmethod
+    def to(
+        cls,
+        given: Sheet,
+        parts: np.ndarray,
+        written: np.ndarray,
+        back: np.ndarray | None,
+        **rules: Any,
+    ) -> Fitting:
+        """Return the grammar of the `written` ones of these parts, which have roles if `back` says what returns."""
+        returns = returns_of(given) if back is None else back
+        arrangement = Arrangement.of(parts, written & (back is not None), returns)
+        groove = Groove.of(given, phrases_of(returns))
+        return cls(Given.of(given), arrangement, groove, **rules)
+
+    def leaning(self) -> np.ndarray | None:
+        """Return the nats that are added to the logits of the next token, (B, V), or None for none."""
+        part = np.maximum(self._part, 0)
+        every = np.arange(len(part))
+        instrument = self._instrument[every, part]
+        writes = self._may_write[every, part] & (self._part >= 0)
+        places, sounds = PLACES[self._kind], SOUNDS[self._kind]
+        pitched = (writes & sounds & (instrument < PITCHED)).nonzero()[0]
+        drums = (writes & (sounds | places) & (instrument == DRUMS)).nonzero()[0]
+        if not len(pitched) and not len(drums):
+            return None
+        found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
+        for row in drums.tolist():
+            where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))
+            nats = self._groove.leaning(
+                *where, placing=bool(places[row]), struck=bool(self._struck[row])
+            )
+            found[row, : len(nats)] = nats
+        if len(pitched):
+            bar = np.minimum(self._bars[pitched] - 1, len(self._arrangement.role) - 1)
+            role = self._arrangement.role[bar, part[pitched]]
+            found[pitched, LENGTH.start : LENGTH.stop] -= self._against_lengths(pitched, role)
+            sized = self._length[pitched] >= 0
+            rows, role = pitched[sized], role[sized]
+            middle = self._arrangement.middle[bar[sized], part[rows]]
+            pitches, more = self._against_more(rows, role)
+            found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
+            pitches += self._against_tones(rows) + _straying(role, middle)
+            found[rows, PITCH.start : PITCH.stop] -= pitches
+        return found
+
+    def _against_lengths(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
+        """Return the nats against each length, which the role of the part suggests: (rows, lengths)."""
+        first = (self._kind[rows] == PLACED)[:, None]
+        holds, moves = (first & (role == one)[:, None] for one in (HOLDS, MOVES))
+        return TOO_SHORT * (holds & IS_SHORT) + TOO_LONG * (moves & IS_LONG)
+
+    def _against_tones(self, rows: np.ndarray) -> np.ndarray:
+        """Return the nats against each pitch beside what is given: (rows, pitches)."""
+        at, steps = self._at[rows], LENGTHS[self._length[rows]]
+        beside, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
+        on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
+        bass = self._is_bass(rows)[:, None]
+        harmony = np.where(bass, OUTSIDE_BASS * outside + UNROOTED * unrooted, OUTSIDE * outside)
+        return (SEMITONE * beside + on_beat * harmony)[:, CLASS]
+
+    def _is_bass(self, rows: np.ndarray) -> np.ndarray:
+        return np.isin(self._instrument[rows, self._part[rows]], BASSES)
+
+    def _against_more(self, rows: np.ndarray, role: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nats against each pitch as one more, (rows, pitches), and against a token that begins one more.
+
+        Pitches that sound already may be doubled.
+        """
+        crowding, sounding = self._crowding(rows)
+        voices = np.where(self._is_bass(rows), 1, np.append(VOICES, len(PITCH))[role])
+        full = ONE_MORE * (self._at_once[rows] >= voices)
+        again = self._kind[rows] == AFTER_VALUE
+        fuller = FULLER * (again & (role == CHORDS) & (self._at_once[rows] < voices))
+        pitches = crowding[:, None] * (1 - sounding) + (full - fuller)[:, None]
+        return pitches, again * (crowding + full)
+
+    def _crowding(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nats against one more pitch, (rows,), and the shares in which each sounds: (rows, pitches)."""
+        at, steps = self._at[rows], LENGTHS[self._length[rows]]
+        first, last = at // CELL, (at + steps - 1) // CELL + 1
+        sums = np.cumsum(self._sounding[rows], axis=1, dtype=np.int16)
+        index = np.arange(len(rows))
+        before = np.where(first[:, None] > 0, sums[index, np.maximum(first - 1, 0)], 0)
+        count, width = sums[index, last - 1] - before, last - first
+        instrument = self._instrument[rows]
+        later = (np.arange(MOST_PARTS) > self._part[rows, None]) & self._may_write[rows]
+        later &= (instrument >= 0) & (instrument < PITCHED)
+        space = AT_ONCE - RESERVED * later.sum(1)
+        beyond = np.maximum(count.sum(1) / width + 1 - space, 0)
+        return CROWDED * beyond, count / width[:, None]
+
+    def _begin_bar_or_part(self, row: int, token: int) -> None:
+        if token == BAR and self._bars[row]:
+            past = int(METRE_STEPS[self._metre[row]]) // CELL
+            self._sounding[row] = np.concatenate(
+                [self._sounding[row, past:], np.zeros((past, len(PITCH)), bool)]
+            )
+        super()._begin_bar_or_part(row, token)
+
+    def _add_notes(self, rows: np.ndarray, tokens: np.ndarray) -> None:
+        part = self._part[rows]
+        new = self._may_write[rows, part] & (self._instrument[rows, part] < PITCHED)
+        for row, token in zip(rows[new].tolist(), tokens[new].tolist(), strict=True):
+            at = int(self._at[row])
+            end = (at + int(LENGTHS[self._length[row]]) - 1) // CELL + 1
+            self._sounding[row, at // CELL : end, token - PITCH.start] = True
+        self._at_once[rows] += 1
+        self._struck[rows] |= np.isin(tokens, SNARE_IDS)
+        super()._add_notes(rows, tokens)
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Append one token to each row: (B,) allowed ids."""
+        super().advance(tokens)
+        placed = (self._kind == PLACED) & AT.holds(np.asarray(tokens))
+        self._at_once[placed], self._struck[placed] = 0, False
+
+
+def _straying(role: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """Return the nats against each pitch for its distance from the register of a part with a role: (rows, pitches)."""
+    away = np.abs(np.arange(len(PITCH)) - middle[:, None]) - REACH
+    return STRAYING * np.maximum(away, 0) / PITCH_CLASSES * (role != NO_ROLE)[:, None]

@@ -1,0 +1,212 @@
+"""What given parts keep to by habit: how much each plays, in which rhythm, with whom, how far and how high.
+
+- *amount*: how many notes a bar a part has, which a plan scales.
+- *rhythm*: where most onsets of a part recur after one, two, four or eight bars, the next bar is expected to have those
+  of the bar one period before. In a section, such as saxes, that has moved together, they are those of its first part.
+- *range*: a part stays within its given range and a quarter of it, and one voice does not leap more often than before.
+- *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
+- *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
+
+Letters: V tokens, P parts, S steps of a bar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.analysis.chords import ROOTS, TONES
+from tokenization.ensemble.grammar import TONICS
+from tokenization.ensemble.spelling import Sheet
+from tokenization.ensemble.tokens import (
+    CHORD,
+    HARMONY,
+    LENGTHS,
+    LONGEST_BAR,
+    PITCH,
+    PITCHED,
+    STEPS_PER_SUBBEAT,
+    VOCABULARY,
+)
+
+RECENT = 16  # given bars that show how much a part plays
+FEWEST = 8  # given notes of a part that has habits
+OFTEN = 0.5  # of the recent bars in which a part plays that is expected in each
+PERIODS = (1, 2, 4, 8)  # bars
+COMPARED = 8  # last bars that are compared with those one period before
+SHARED = 0.75  # mean Jaccard index of the onsets of these pairs from which a rhythm recurs
+MARGIN = 0.02  # by which a longer period must exceed the shorter ones
+TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
+WIDER = 0.125  # of a part's range that it may exceed on either side
+FIFTH = 7  # semitones of a leap
+FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
+AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
+DISTINCT = 0.1  # … and by so much more than that of any shorter period
+STRANGE = 1.0  # nats against the pitch classes that the given music lacks …
+PULLED = 2.0  # … and under a plan, which draws music away from its key
+OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
+HOME = 1.0  # … for its tonic chord …
+RELATIVE = -1.0  # … and for that of its relative
+# The nats on the pitch classes of a key that was asked for, from its tonic: those of its tonic triad are favoured.
+MAJOR = {0: 0.5, 2: 0.0, 4: 0.5, 5: 0.0, 7: 0.25, 9: -0.25, 11: 0.0}
+MINOR = {0: 0.5, 2: 0.0, 3: 0.5, 5: 0.0, 7: 0.25, 8: 0.0, 10: -0.75, 11: -0.25}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Habits:
+    """The habits of P given parts."""
+
+    parts: np.ndarray  # (P,) instruments
+    judged: np.ndarray  # (P,) whether a part has habits
+    rate: np.ndarray  # (P,) notes a bar
+    plays: np.ndarray  # (P,) whether it plays in most bars
+    leader: np.ndarray  # (P,) the part that it moves with, −1 for none
+    last: (
+        np.ndarray
+    )  # (bars, P, S) whether each part attacks a step in the last given bars, the latest first
+    period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
+    low: np.ndarray  # (P,) the lowest usual pitch
+    high: np.ndarray  # (P,)
+    leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
+    form: int  # bars after which the harmony recurs; 0 for none
+    strange: np.ndarray  # (V,) nats on pitches and chords
+    key: int  # that was asked for, −1 for none
+    scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
+
+
+def habits_of(
+    sheet: Sheet, plays: bool, scale: np.ndarray, strange: np.ndarray, key: int = -1
+) -> Habits:
+    """Return the habits of the parts of given bars.
+
+    `plays`: whether parts are expected to play as often as before. `scale` says how many notes the plan asks of each
+    new bar, relative to the given ones. `strange` and `key` are those of `Habits`.
+    """
+    bars, count = len(sheet.bars), len(sheet.parts)
+    first = max(0, bars - RECENT)
+    late = sheet.bar >= first
+    rate = np.bincount(sheet.part[late], minlength=count) / max(bars - first, 1)
+    played = np.zeros((count, max(bars, 1)), bool)
+    played[sheet.part, sheet.bar] = True
+    notes = np.bincount(sheet.part, minlength=count)
+    judged = (notes >= FEWEST) & (sheet.parts != HARMONY) & (rate > 0)
+    low, high, leaps = np.zeros(count), np.full(count, 127.0), np.ones(count)
+    for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
+        own = sheet.part == part
+        value, (onset, many) = sheet.value[own], np.unique(sheet.onset[own], return_counts=True)
+        extra = max(2.0, WIDER * float(np.ptp(value)))
+        low[part], high[part] = value.min() - extra, value.max() + extra
+        if many.max() == 1 and len(onset) > FEWEST:
+            moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))
+            leaps[part] = (moves >= FIFTH).mean()
+    return Habits(
+        parts=sheet.parts,
+        judged=judged,
+        rate=rate,
+        plays=judged & (played[:, first:].mean(1) >= OFTEN) & plays,
+        leader=_leaders(sheet, judged),
+        last=(last := history(sheet)),
+        period=np.array(
+            [recurring(last[:, part], bars) * judged[part] for part in range(count)], int
+        ),
+        low=low,
+        high=high,
+        leaps=leaps,
+        form=_form(sheet),
+        strange=strange,
+        key=key,
+        scale=scale,
+    )
+
+
+def _leaders(sheet: Sheet, judged: np.ndarray) -> np.ndarray:
+    """Return the first earlier part whose onsets each part shares, −1 for none: (P,)."""
+    onsets = [np.unique(sheet.onset[sheet.part == part]) for part in range(len(sheet.parts))]
+    leader = np.full(len(sheet.parts), -1)
+    for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
+        for other in np.flatnonzero(judged[:part] & (sheet.parts[:part] < PITCHED)).tolist():
+            if _shared(onsets[part], onsets[other]) >= TOGETHER:
+                leader[part] = other
+                break
+    return leader
+
+
+def _shared(some: np.ndarray, others: np.ndarray) -> float:
+    """Return the Jaccard index of two sorted arrays."""
+    both = len(np.intersect1d(some, others, assume_unique=True))
+    return both / max(len(some) + len(others) - both, 1)
+
+
+def _form(sheet: Sheet) -> int:
+    """Return the period of the chords on the bar lines; 0 if they have none, or a shorter one."""
+    bars = len(sheet.bars)
+    first = np.full(bars, -1)
+    own = np.flatnonzero(sheet.instrument == HARMONY)[::-1]
+    first[sheet.bar[own]] = sheet.value[own]
+
+    def agreement(period: int) -> float:
+        return float((first[period:] == first[:-period]).mean()) if bars > period else 0.0
+
+    if not bars:
+        return 0
+    short = max(agreement(period) for period in (1, 2, 4))
+    for period in FORM_PERIODS:
+        if (
+            bars >= period + 4
+            and agreement(period) >= AGREED
+            and agreement(period) >= short + DISTINCT
+        ):
+            return period
+    return 0
+
+
+def strange(sheet: Sheet, nats: float) -> np.ndarray:
+    """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,)."""
+    pitched = sheet.instrument < PITCHED
+    weight = np.bincount(sheet.value[pitched] % 12, LENGTHS[sheet.length[pitched]], 12)
+    share = weight / max(weight.sum(), 1)
+    # In steps of a quarter, so that no rounding decides.
+    return _by_class(-np.round(4 * nats * np.clip(1 - share * 24, 0, 1)) / 4)
+
+
+def _by_class(of_class: np.ndarray) -> np.ndarray:
+    """Return the nats of pitches and chords from those of pitch classes: (12,) → (V,)."""
+    nats = np.zeros(len(VOCABULARY), np.float32)
+    nats[PITCH.start : PITCH.stop] = of_class[np.arange(len(PITCH)) % 12]
+    nats[CHORD.start : CHORD.stop] = np.where(TONES, of_class, 0).min(1)
+    return nats
+
+
+def in_key(key: int) -> np.ndarray:
+    """Return the nats on each pitch and chord in a key that was asked for: (V,)."""
+    scale = MINOR if key >= len(ROOTS) else MAJOR
+    nats = _by_class(np.array([scale.get((tone - key) % 12, -OUTSIDE) for tone in range(12)]))
+    nats[TONICS[key]] += HOME
+    nats[TONICS[12 + (key + 9) % 12 if key < len(ROOTS) else (key + 3) % 12]] += RELATIVE
+    return nats
+
+
+def recurring(past: np.ndarray, bars: int) -> int:
+    """Return the number of bars after which most onsets recur, 0 for none, from those of the latest bars: (bars, S)."""
+    best, chosen = SHARED - MARGIN, 0
+    for period in PERIODS:
+        known = min(COMPARED, bars - period)
+        if known < 1:
+            continue
+        now, then = past[:known], past[period : period + known]
+        either = (now | then).sum(1)
+        share = (now & then).sum(1)[either > 0] / either[either > 0]
+        if len(share) and share.mean() > best + MARGIN:
+            best, chosen = float(share.mean()), period
+    return chosen
+
+
+def history(sheet: Sheet) -> np.ndarray:
+    """Return the onsets of the last bars of each part, the latest first: (bars, P, S) bool."""
+    found = np.zeros((COMPARED + PERIODS[-1], len(sheet.parts), LONGEST_BAR), bool)
+    place = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
+    back = len(sheet.bars) - 1 - sheet.bar
+    late = back < len(found)
+    found[back[late], sheet.part[late], place[late]] = True
+    return found

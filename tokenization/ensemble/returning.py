@@ -1,0 +1,70 @@
+"""Which bars of given parts return to earlier ones: by their notes and chords, in phrases rather than bar by bar.
+
+K bars.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.ensemble.spelling import Sheet
+from tokenization.ensemble.tokens import HARMONY, RETURNS, STEPS_PER_SUBBEAT
+
+GRID = STEPS_PER_SUBBEAT  # to which onsets are rounded, as performed repeats differ in their timing
+LEAST_ALIKE = 0.6  # similarity above which a bar speaks for a return
+BREAK = 0.5  # what a phrase that returns has to gain: two equal bars in a row are enough
+PREFERRED = 0.01  # what a bar gains whose distance the plan can name
+MOST_BARS = 1024  # whose returns are sought; the cost grows with their square
+
+
+def returns_of(sheet: Sheet) -> np.ndarray:
+    """Return how many bars back each bar's source is, or 0: (K,).
+
+    The sources are those for which the similarities above LEAST_ALIKE, summed over all bars, minus BREAK wherever the
+    source of the next bar is not the next one, are greatest.
+    """
+    bars = min(len(sheet.bars), MOST_BARS)
+    back = np.arange(bars)[:, None] - np.arange(bars)
+    gain = _similarity(sheet, bars) - LEAST_ALIKE
+    gain += PREFERRED * np.isin(back, [int(name) for name in RETURNS if name.isdecimal()])
+    # The best sum up to each bar if its source is each earlier bar, and without one in the last column: (K, K + 1).
+    best = np.full((bars, bars + 1), -np.inf)
+    came = np.zeros((bars, bars + 1), dtype=np.int64)  # the column of the bar before
+    for bar in range(bars):
+        last = best[bar - 1] if bar else np.append(np.full(bars, -np.inf), 0)
+        any_before = int(last.argmax()) if bar else bars
+        begun = last[any_before] - BREAK
+        goes_on = np.append(-np.inf, last[: bar - 1] if bar else [])[:bar]
+        came[bar, :bar] = np.where(goes_on >= begun, np.arange(bar) - 1, any_before)
+        best[bar, :bar] = np.maximum(goes_on, begun) + gain[bar, :bar]
+        best[bar, bars], came[bar, bars] = last[any_before], any_before
+    found = np.zeros(len(sheet.bars), dtype=np.int64)
+    column = int(best[-1].argmax()) if bars else 0
+    for bar in reversed(range(bars)):
+        found[bar] = bar - column if column < bars else 0
+        column = int(came[bar, column])
+    return found
+
+
+def _similarity(sheet: Sheet, bars: int) -> np.ndarray:
+    """Return the similarity of each two bars of one metre, 0 to 1, where they have anything to compare: (K, K).
+
+    It is the mean of that of the notes (Dice coefficient) and that of the chords, of those that there are.
+    """
+    inside = sheet.bar < bars
+    harmony = sheet.instrument == HARMONY
+    start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
+    place = (sheet.onset - start + GRID // 2) // GRID
+    total, parts = np.zeros((bars, bars)), np.zeros((bars, bars))
+    for chosen in (inside & ~harmony, inside & harmony):
+        key = (place[chosen] * 64 + sheet.part[chosen]) * 256 + sheet.value[chosen]
+        _, note = np.unique(key, return_inverse=True)
+        contains = np.zeros((bars, int(note.max(initial=0)) + 1), dtype=np.float32)
+        contains[sheet.bar[chosen], note] = 1
+        size = contains.sum(1)
+        either = size[:, None] + size
+        total += 2 * (contains @ contains.T) / np.maximum(either, 1)
+        parts += either > 0
+    metre = sheet.bars.metre[:bars]
+    same = (metre[:, None] == metre) & (parts > 0)
+    return np.where(same, total / np.maximum(parts, 1), 0)

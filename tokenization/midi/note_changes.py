@@ -1,0 +1,220 @@
+"""Changes of the notes of a MIDI file: insert, delete, move, lengthen, transpose, velocity.
+
+A note that is inserted, moved or lengthened gives way to the others of its key, since MIDI pairs the ends of notes with
+their starts in order: it ends where the next one starts, and not before one that sounds already.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from tokenization import changes
+from tokenization.analysis.chords import moved_by
+from tokenization.changes import NEAR_STEPS, Row
+from tokenization.edit import NotKept
+from tokenization.midi import reading as midi
+from tokenization.midi.events import Note, OpenMidi
+from tokenization.midi.keeping import AFTER, BEFORE
+
+OFF_VELOCITY = 64  # of inserted notes
+
+
+def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
+    """Insert, delete and change notes."""
+    befores = [(before, after) for before, after in change.rows if before is not None]
+    taken = _found(file, [before for before, _ in befores])
+    gone: list[Note] = []
+    placed: list[Note] = []
+    new = [after for before, after in change.rows if before is None and after is not None]
+    _make_room(file, min((after[0] for _, after in change.rows if after is not None), default=0))
+    for (before, after), notes in zip(befores, taken, strict=True):
+        if after is None:
+            gone += notes
+        elif after[4] != before[4]:
+            gone += notes
+            new.append(after)
+        else:
+            for note in notes:
+                _alter(file, note, before, after)
+                if before[:3] != after[:3]:
+                    placed.append(note)
+    file.remove(gone)
+    placed += [_inserted(file, row) for row in new]
+    _place(file, placed)
+
+
+def _make_room(file: OpenMidi, first: int) -> None:
+    """Move everything later if a note is to start before the file, as before a pickup, which becomes a full bar."""
+    by = -round(float(file.reading.in_file(0)))
+    if file.reading.in_file(first) > -0.5 or by <= 0:
+        return
+    metres = file.signs(midi.METER)
+    if len(metres) > 1 and not metres[0][1].tick:
+        (lane, short), (_, full) = metres[:2]
+        if full.tick == file.ticks_per_beat * 4 * short.data[0] >> short.data[1]:
+            lane.take([short])
+            full.tick = 0
+    for lane in file.lanes:
+        for event in lane.events:
+            if event.tick or event.status & 0xF0 in (0x80, 0x90, 0xA0):
+                event.tick += by
+        lane.end, lane.is_changed = lane.end + by, True
+    file.reading = file.reading.later(by)
+
+
+def _found(file: OpenMidi, rows: Sequence[Row]) -> list[list[Note]]:
+    """Return the notes of the file that each row of the piece stands for.
+
+    A language can hear several notes of one pitch as one, and onsets as rounded.
+    """
+    file.reading.check([row[4] for row in rows])
+    wanted = {(row[4], row[2]) for row in rows}
+    known: dict[tuple[int, int], list[Note]] = defaultdict(list)
+    for track in {row[4] for row in rows}:
+        for source in file.reading.sources[track]:
+            for note in file.sources[source].notes:
+                if (track, note.pitch) in wanted:
+                    known[track, note.pitch].append(note)
+    heard = {key: file.reading.heard([one.start for one in some]) for key, some in known.items()}
+    step, used = 2 * file.reading.half_step, set[int]()
+    near = step / 2 + 1e-3 if step else 0.5
+    found: list[list[Note]] = []
+    for row in rows:
+        key = row[4], row[2]
+        away = np.abs(heard.get(key, np.zeros(0)) - row[0])
+        free = [(away[n], note) for n, note in enumerate(known[key]) if id(note) not in used]
+        here = [note for distance, note in free if distance <= near]
+        if not step and len(here) > 1:  # each row is one note
+            here = [min(here, key=lambda note: _unlike(note, row))]
+        if not here:
+            far = min(free, key=lambda one: one[0], default=None)
+            here = [far[1]] if far is not None and far[0] <= NEAR_STEPS * step else []
+        if not here:
+            raise NotKept("it lacks a note that was changed")
+        used |= {id(note) for note in here}
+        found.append(here)
+    return found
+
+
+def _unlike(note: Note, row: Row) -> tuple[int, int]:
+    return abs(note.end - note.start - row[1]), abs(note.on.data[1] - row[3])
+
+
+def _alter(file: OpenMidi, note: Note, before: Row, after: Row) -> None:
+    """Change a note of the file as much as the row that stands for it."""
+    reading, (on, off) = file.reading, (note.on, note.off)
+    start, end = float(reading.heard(on.tick)), float(reading.heard(note.end))
+    if (by := after[0] - before[0]) and off is not None:
+        on.tick = reading.tick_in_file(start + by)
+    if off is not None and (longer := after[0] + after[1] - before[0] - before[1]):
+        off.tick = reading.tick_in_file(end + longer)
+        if off.tick <= on.tick:  # the pedal holds the note for longer than its key
+            off.tick = max(on.tick + 1, reading.tick_in_file(after[0] + after[1]))
+    pitch = min(127, max(0, note.pitch + after[2] - before[2]))
+    velocity = min(127, max(1, on.data[1] + after[3] - before[3]))
+    on.data = bytes((pitch, velocity))
+    if off is not None:
+        off.data = bytes((pitch, off.data[1]))
+    note.lane.is_changed = True
+
+
+def _inserted(file: OpenMidi, row: Row) -> Note:
+    """Add a note to the source of its track that has played the nearest pitch."""
+    onset, duration, pitch, velocity, track = row
+    sources = file.sources_of([track])
+    played = [n for n in sources if file.sources[n].notes] or sources
+    if not played:
+        raise NotKept(f"it has no track for the notes of track {track + 1}")
+    busiest = max(played, key=lambda n: len(file.sources[n].notes))
+    alike = [n for n in played if file.sources[n].program == file.sources[busiest].program]
+    index = min(
+        alike,
+        key=lambda n: min((abs(one.pitch - pitch) for one in file.sources[n].notes), default=0),
+    )
+    source = file.sources[index]
+    start, end = (file.reading.tick_in_file(tick) for tick in (onset, onset + duration))
+    if end > midi.LAST_TICK:
+        raise NotKept("a note would end after the last tick of a MIDI file")
+    on = source.lane.put(start, AFTER, 0x90 | source.channel, (pitch, velocity))
+    off = source.lane.put(max(end, start + 1), BEFORE, 0x80 | source.channel, (pitch, OFF_VELOCITY))  # fmt: skip
+    source.notes.append(Note(index, source.lane, on, off))
+    return source.notes[-1]
+
+
+def _place(file: OpenMidi, notes: Sequence[Note]) -> None:
+    """Make notes that were inserted or moved give way to the others of their keys."""
+    placed = {id(note) for note in notes}
+    of_key: dict[tuple[int, int, int], list[Note]] = defaultdict(list)
+    keys = {note.key for note in notes}
+    for source in file.sources:
+        for note in source.notes:
+            if note.key in keys and id(note) not in placed:
+                of_key[note.key].append(note)
+    for note in sorted(notes, key=lambda note: note.start):
+        others = of_key[note.key]
+        note.on.rank, note.lane.is_changed = AFTER, True
+        if note.off is not None:
+            least = max((one.end for one in others if one.start <= note.start < one.end), default=0)
+            later = [one for one in others if one.start > note.start]
+            most = min(
+                (one.start if one.start >= least else one.end for one in later),
+                default=midi.LAST_TICK,
+            )
+            note.off.rank = BEFORE
+            note.off.tick = max(note.start + 1, least, min(note.off.tick, most))
+        others.append(note)
+
+
+def transpose(file: OpenMidi, change: changes.Transpose) -> None:
+    """Transpose notes, and with all of them the chord symbols."""
+    by = change.semitones
+    notes = [
+        note for note in file.within(change, file.sources_of(change.tracks))
+        if file.sources[note.source].channel != midi.DRUM_CHANNEL
+    ]  # fmt: skip
+    if wrong := next((note for note in notes if not 0 <= note.pitch + by < 128), None):
+        raise ValueError(
+            f"transposed by {by}, a note would have the pitch {wrong.pitch + by}; MIDI has 0 to 127"
+        )
+    for note in notes:
+        for event in (note.on, note.off):
+            if event is not None:
+                event.data = bytes((event.data[0] + by, event.data[1]))
+    _place(file, notes)
+    if change.tracks is None:
+        _transpose_signs(file, change)
+
+
+def _transpose_signs(file: OpenMidi, change: changes.Transpose) -> None:
+    """Transpose the chord symbols, and the key signatures if the whole piece is transposed."""
+    first, last = file.span(change)
+    is_whole, flats = not change.start and change.stop is None, False
+    for lane in file.lanes:
+        for event in lane.events:
+            if event.status == midi.KEY_SIGNATURE and is_whole and len(event.data) > 1:
+                sharps, *more = event.data
+                fifths = (sharps - 256 if sharps > 127 else sharps) + 7 * change.semitones
+                fifths = (fifths + 5) % 12 - 5
+                event.data, lane.is_changed = bytes((fifths % 256, *more)), True
+                flats = flats or fifths < 0
+    for lane in file.lanes:
+        for event in lane.events:
+            if event.status in (midi.MARKER, midi.CUE) and first <= event.tick < last:
+                text = midi.decode_text(event.data)
+                if (moved := moved_by(text, change.semitones, flats=flats)) != text:
+                    event.data, lane.is_changed = moved.encode(), True
+
+
+def set_velocity(file: OpenMidi, change: changes.Velocity) -> None:
+    """Change velocities."""
+    for note in file.within(change, file.sources_of(change.tracks)):
+        note.on.data = bytes((note.pitch, change.of(note.on.data[1])))
+        note.lane.is_changed = True
+
+
+def delete(file: OpenMidi, change: changes.Delete) -> None:
+    """Delete notes."""
+    file.remove(file.within(change, file.sources_of(change.tracks)))
