@@ -23,7 +23,7 @@ from musicgen.playable import Playable
 from tokenization.whole_file import write_whole
 
 PROMPT_BARS, BARS = 8, 16
-HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 3.0, 60, 3e-3
+HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 10.0, 60, 3e-3
 NETWORKS = 5
 EXTREMES = 0.02, 0.98  # quantiles to which statistics are clipped
 
