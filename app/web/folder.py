@@ -22,6 +22,7 @@ from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, POLICY, TITLE, html, page_facts
 from musicgen import playable
 from musicgen.checkpoint import folder_of, read_card, weights_path
+from musicgen.critic import FILE as CRITIC
 from musicgen.kernel.packing import lacking
 from tokenization.whole_file import write_whole
 
@@ -161,10 +162,12 @@ class _Model:
         paths = {
             "config.json": folder / "config.json",
             "model.safetensors": weights_path(folder, card),
+            CRITIC: folder / CRITIC,
         }
         own = [
             Content(f"musicgen/pretrained/{card.name}/{place}", path.read_bytes())
             for place, path in paths.items()
+            if path.is_file()
         ]
         return cls(given, card.name, own, str(card.training.get("licence", "as its maker says")))
 

@@ -21,6 +21,7 @@ from tests.app.web.hands import (
     saved,
     send,
 )
+from tests.app.web.sites import BOTH
 
 # A newer desk has been stored; a read after the write waits until it is on the disk.
 KEPT = """(before) => musicgen.store.latest > before && new Promise((done) => {
@@ -33,6 +34,7 @@ def again(page: Page) -> None:
     page.wait_for_function("() => window.musicgen?.desk.current")
 
 
+@BOTH
 def test_reload(page: Page):
     """A desk is restored with all steps of undo and redo."""
     send(page, "my song.mid", example("trio-jazz"))

@@ -367,7 +367,7 @@ def test_phone(visit):
     page.get_by_text("Tracks", exact=True).tap()
     fit_for_fingers(page, 40)
     begin(page, "nothing")
-    page.get_by_label("Model").select_option("ensemble")
+    page.get_by_label("Model").select_option(index=1)
     expect(page.locator(".mg-idea")).to_be_in_viewport()
     fit_for_fingers(page, 20)
 
