@@ -23,7 +23,7 @@ from musicgen.playable import Playable
 from tokenization.whole_file import write_whole
 
 PROMPT_BARS, BARS = 8, 16
-HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 3.0, 60, 3e-3
+HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 10.0, 60, 3e-3
 NETWORKS = 5
 EXTREMES = 0.02, 0.98  # quantiles to which statistics are clipped
 
@@ -50,7 +50,7 @@ def main() -> None:
         first += len(kind)
     critic = learned(names, values, np.concatenate([kind for _, _, kind in columns]))
     content = BytesIO()
-    np.savez_compressed(content, **critic)
+    np.savez_compressed(content, allow_pickle=False, **critic)
     write_whole(asked.model / FILE, content.getvalue())
 
 
@@ -83,7 +83,7 @@ def learned(names: list[str], values: np.ndarray, written: np.ndarray) -> dict[s
     from sklearn.exceptions import ConvergenceWarning  # takes seconds to import
     from sklearn.neural_network import MLPClassifier
 
-    some = ~np.isnan(values).all(axis=0)
+    some = np.asarray(~np.isnan(values).all(axis=0))
     values, names = values[:, some], [name for name, kept in zip(names, some, strict=True) if kept]
     middle = np.nanmedian(values, axis=0)
     low, high = np.nanquantile(values, EXTREMES, axis=0)

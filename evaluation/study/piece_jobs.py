@@ -22,6 +22,7 @@ from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from musicgen.playable import Playable, find, load
+from tokenization.analysis.playing import playing_of
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -231,7 +232,13 @@ def held_out_piece(data: str, row: int, language: Language) -> Piece:
         ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
     score = language.decode(ids)
     encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))
-    return Piece(name=prepared.name(row), language=language, encoded=encoded, score=score)
+    return Piece(
+        name=prepared.name(row),
+        language=language,
+        encoded=encoded,
+        score=score,
+        playing=playing_of(score, score, language.onset_steps),
+    )
 
 
 def continued(

@@ -69,6 +69,7 @@ from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
 RECENT = 8  # bars before an ending, whose parts play in it
+MOST_REST = 4  # bars in which a part of a new piece can rest
 THINNER = 2  # density levels of the last bar below the median
 
 
@@ -385,9 +386,6 @@ def continuing(
     return Scripted(inner, script, on_tonic=on_tonic, holds=ends)
 
 
-MOST_REST = 4  # bars in which a part of a new piece can rest
-
-
 def _bass(sheet: Sheet) -> int:
     """Return the lowest part: by its notes, else the first bass, else the last pitched part; −1 for none."""
     pitched = np.flatnonzero(sheet.parts < PITCHED).tolist()
@@ -402,12 +400,10 @@ def _bass(sheet: Sheet) -> int:
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     """Return the tokens of chords that divide a bar evenly."""
-    steps, ids = int(METRE_STEPS[metre]), []
-    indices = [CHORDS.index(parse(name) or name) for name in chords]
-    for number, chord in enumerate(indices):
-        if not number or chord != indices[number - 1]:
-            ids += [AT.start + number * steps // len(indices), CHORD.start + chord]
-    return [HARMONY_ID, *ids]
+    steps, indices = int(METRE_STEPS[metre]), [CHORDS.index(parse(name) or "") for name in chords]
+    new = [n for n, chord in enumerate(indices) if not n or chord != indices[n - 1]]
+    events = [(AT.start + n * steps // len(indices), CHORD.start + indices[n]) for n in new]
+    return [HARMONY_ID, *(token for event in events for token in event)]
 
 
 def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool) -> list[int]:
@@ -448,12 +444,8 @@ def _wanted(
                 continue
             instrument = PART_NAMES.index(candidates[0])
         new = np.append(new, instrument)
-        added.append(
-            (
-                instrument,
-                one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1])),
-            )
-        )
+        track = one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1]))
+        added.append((instrument, track))
     return sorted({*existing}), added
 
 
