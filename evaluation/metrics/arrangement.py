@@ -80,7 +80,8 @@ def roll(notes: Notes, bars: int) -> np.ndarray:
     end = np.minimum(notes.end_ticks, bars * BAR)
     np.add.at(change, (notes.onset_ticks, notes.pitch), 1)
     np.add.at(change, (end, notes.pitch), -1)
-    return np.greater(change.cumsum(axis=0)[:-1], 0)
+    sounding: np.ndarray = change.cumsum(axis=0)[:-1] > 0
+    return sounding
 
 
 def chords_of(score: Score, bars: int) -> np.ndarray:
@@ -144,18 +145,19 @@ def difference_of_parts(notes: Notes, bars: int) -> float | None:
 
 def semitone_time(melody: Notes, sounding: np.ndarray) -> float | None:
     """Return the share of the melody's time in which a pitch class a semitone from it sounds."""
-    sung = roll(melody, len(sounding) // BAR)
-    classes = _classes(sounding)
+    sung, classes = _classes(roll(melody, len(sounding) // BAR)), _classes(sounding)
     beside = np.roll(classes, 1, axis=1) | np.roll(classes, -1, axis=1)
-    time = sung.any(axis=1)
-    clash = (_classes(sung) & beside).any(axis=1)
-    return float(clash[time].mean()) if time.any() else None
+    time = np.flatnonzero(sung.any(axis=1))
+    clash = np.any(sung[time] & beside[time], axis=1)
+    return float(clash.mean()) if len(time) else None
 
 
 def _classes(sounding: np.ndarray) -> np.ndarray:
     """Return which pitch classes sound in each sixteenth: (T, 12)."""
-    padded = np.pad(sounding, [(0, 0), (0, -128 % PITCH_CLASSES)])
-    return np.asarray(padded.reshape(len(sounding), -1, PITCH_CLASSES).any(axis=1))
+    found = np.zeros((len(sounding), PITCH_CLASSES), dtype=bool)
+    for tone in range(PITCH_CLASSES):
+        found[:, tone] = sounding[:, tone::PITCH_CLASSES].any(axis=1)
+    return found
 
 
 def chord_tones(notes: Notes, chords: np.ndarray) -> float | None:

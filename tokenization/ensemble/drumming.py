@@ -28,7 +28,7 @@ from tokenization.ensemble.tokens import (
 # In nats. Chosen by ear and by `python -m tests.tools.measure.drums`.
 BACKBEAT = 3.0  # against what leaves out a snare
 OFF_THE_FEEL = 4.0  # against a straight onset in swung music, and the other way round
-FILL = 3.0  # for toms and snares in the last half of a fill
+FILL = 6.0  # for toms and snares in the last half of a fill
 CRASH = 2.5  # for a crash on the downbeat after a fill
 
 SNARES, TOMS, CRASHES = (38, 40, 37, 39), (41, 43, 45, 47, 48, 50), (49, 57)

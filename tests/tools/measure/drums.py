@@ -24,6 +24,7 @@ from tests.tools.options import options
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.arranging import phrases_of
 from tokenization.ensemble.drumming import COMPOUND, FOOT, SNARES, SWUNG, TOMS, Groove, feel_of
+from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.returning import returns_of
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import DRUMS, LOWEST_DRUM, STEPS_PER_BEAT, STEPS_PER_SUBBEAT
@@ -88,6 +89,7 @@ def main() -> int:
     given = options(__doc__, "files", bars=16, model="ensemble")
     model = load(given.model)
     language = model.language
+    assert isinstance(language, Ensemble), f"{given.model} does not use the language ensemble"
     rows: dict[str, list[Mapping[str, float | None]]] = {way: [] for way in WAYS}
     works: list[tuple[str, str, Completion]] = []
     for path in given.files:
