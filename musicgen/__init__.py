@@ -7,7 +7,8 @@
     takes[0].save("out.mid")
 
 `load` returns a `Playable`: `continue_` continues a piece or writes one from nothing, `infill` rewrites bars,
-`accompany` adds parts, and each returns a list of `Take`. `read` returns the `Piece` that the model receives.
+`accompany` adds parts, and each returns a list of `Take`. `read` returns the `Piece` that the model receives. `edit`
+changes a file.
 
 Where to read on in the source: `playable.py` has the models, `continuation.py` generation, and `performer.py` the
 network, from ids to logits. Names are imported when they are first used, so `import musicgen` is fast.
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from musicgen.performer import Performer
     from musicgen.pieces import Piece
     from musicgen.playable import Playable, find, load, models
+    from tokenization.formats import edit
     from tokenization.language import language
     from tokenization.score import Score
 
 __all__ = [
-    "ModelConfig", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "find",
+    "ModelConfig", "Performer", "Piece", "Playable", "Request", "Sampling", "Score", "Take", "edit", "find",
     "language", "load", "models",
 ]  # fmt: skip
 
@@ -44,6 +46,7 @@ _MODULES = {
     "musicgen.performer": ("Performer",),
     "musicgen.generation.request": ("Request",),
     "musicgen.pieces": ("Piece",),
+    "tokenization.formats": ("edit",),
     "tokenization.language": ("language",),
     "tokenization.score": ("Score",),
 }

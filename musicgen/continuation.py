@@ -385,7 +385,7 @@ class Completion(MusicGeneration):
         self._edit = edit_of(piece.original, piece.score, model.language, **changes)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
-        score = self.model.language.decode(self.goal.whole(ids), self._setting)
+        score = self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
         score = self._played(self.piece.playing, score, self._where, number)
         score = self._finished(score, self._where)
         # Chords are those of the piece, unless they are a part to write.
@@ -405,6 +405,15 @@ class Completion(MusicGeneration):
             **self._written,
         }
         return self._made(number, ids, score, self._where.new_in(score), self._edit, about)
+
+    def _in_extent(self, score: Score) -> Score:
+        """Leave out new notes before a pickup, or after the end of a short last bar, where the file has no bar."""
+        first, stop = self.piece.extent
+        onset, track = score.notes.onset_ticks, score.notes.track
+        is_new = self._where.holds(onset)
+        if self._where.tracks is not None:
+            is_new = is_new & np.isin(track, self._where.tracks)
+        return score.replace(notes=score.notes[~is_new | ((onset >= first) & (onset < stop))])
 
 
 class TokenCompletion(Generation):
@@ -492,7 +501,9 @@ def accompaniment(
     wanted = _parts(model, piece, write)
     is_locked = not any(one.is_guess for one in piece.score.markers)
     if request.keeps_chords and [*write] == ["chords"] and is_locked:
-        raise ValueError("all chords are locked; unlock those that are to be written")
+        raise ValueError(
+            "all chords are locked; select bars and unlock the chords that are to be written anew"
+        )
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where)

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import like_given
 from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.playing import Playing, playing_of
@@ -60,6 +62,17 @@ class Piece(WithMidi):
     def bars(self) -> int:
         """The number of bars."""
         return len(self.encoded.bars)
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Where the file of the piece starts and ends, in ticks: after the rest that completes a pickup."""
+        if self.score.extent is not None:
+            return self.score.extent
+        beats, ticks = self.score.file_times.columns
+        if len(beats) < 2:
+            return 0, inf
+        start = interpolate(np.array(0.0), ticks, beats) * self.score.ticks_per_beat
+        return float(np.floor(start)), inf
 
     def prompt(self, bars: int | None = None) -> Prompt:
         """Return the first bars, or the whole piece, as a prompt."""
@@ -135,6 +148,7 @@ def in_file(score: Score, arranged: Score) -> Score:
         key_signature=arranged.key_signature,
         key_changes=given.key_changes,
         texts=given.texts,
+        extent=given.extent,
     )
 
 

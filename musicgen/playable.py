@@ -104,7 +104,8 @@ class Playable(Player):
           "players": 3, "form": "A A B A"}; a list has one value per bar.
         - `idea`: what a piece from nothing is to be, such as {"style": "song", "key": "G minor", "tempo": 90,
           "metre": "3/4", "parts": ["flute", "piano"]}.
-        - `free`: parts may leave their instrument's range, winds play chords, the metre change, and endings play on.
+        - `free`: parts may leave their range and habits, winds play chords, the metre change, endings play on, and new
+          parts disregard the given ones.
 
         Raises ValueError for what the model's language cannot express.
         """

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenization.analysis.beats import from_a_bar_line
-from tokenization.changes import Change, Reading
+from tokenization.changes import Change, Reading, changes_from
 from tokenization.edit import Edit, NotKept
-from tokenization.limits import GENEROUS, Limits, MusicFileError, read_source
-from tokenization.midi.reading import ZIP
+from tokenization.limits import GENEROUS, ZIP, Limits, MusicFileError, read_source
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -206,6 +205,16 @@ def changed(
 
         return changed_musicxml(data, made, reading)
     raise NotKept("its format is read only")
+
+
+def edit(source: bytes | str | Path, changes: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a MIDI or MusicXML file, given as a path or bytes, with changes such as {"change": "transpose", …}.
+
+    They are described in tokenization/changes.py; ticks and tracks are those of the file. Nothing else changes.
+    """
+    data = read_source(source, GENEROUS, None)[1]
+    suffix = "" if isinstance(source, bytes) else Path(source).suffix
+    return changed(data, changes_from([*changes]), suffix=suffix)
 
 
 def write_score(

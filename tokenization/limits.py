@@ -15,6 +15,8 @@ from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
 from tokenization.score import Columns, Meters, Score, Tempos, excerpt
 from tokenization.wording import Remark
 
+ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
+
 
 class MusicFileError(ValueError):
     """A music file cannot be read; the message is one sentence that names the file."""

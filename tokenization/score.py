@@ -239,6 +239,9 @@ class Score:
         default_factory=KeyChanges.empty, compare=False
     )  # after the first
     texts: Texts = field(default_factory=Texts, compare=False)
+    # Where the first written bar starts, after the rest that completes a pickup, and where the last one ends, which can
+    # be a rest; None if the file does not say.
+    extent: tuple[int, int] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.ticks_per_beat < 1:
@@ -306,6 +309,7 @@ class Score:
                 onset_ticks=tick_of(self.key_changes.onset_ticks)
             ),
             "texts": self._sung(tick_of),
+            "extent": self.extent and (*tick_of(np.array(self.extent)).tolist(),),
         }
         return self.replace(**{**moved, **changes})
 
@@ -352,6 +356,8 @@ def excerpt(score: Score, start_ticks: int, stop_ticks: int | None = None) -> Sc
                 if start_ticks <= one.onset_ticks < stop
             ),
         ),
+        extent=score.extent
+        and (max(0, score.extent[0] - start_ticks), int(min(score.extent[1], stop)) - start_ticks),
         file_times=score.file_times.later(-start_ticks / score.ticks_per_beat),
     )
 

@@ -38,7 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, help="(default: FILE_edited)")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
     where = parser.add_argument_group("what is edited (by default, the whole piece)")
-    where.add_argument("--parts", nargs="+", metavar="PART", help="names or numbers of tracks")
+    where.add_argument(
+        "--parts", nargs="+", metavar="PART", help="tracks, for example Bass, drums or 0"
+    )
     where.add_argument("--bars", metavar="A-B", help="bars, from 1; 9- for all from bar 9 on")
     how = parser.add_argument_group("edits, in this order")
     how.add_argument("--transpose", type=int, metavar="N", help="semitones, but not of drums")

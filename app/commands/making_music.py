@@ -194,7 +194,8 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )
     parser.add_argument(
         "--free", action="store_true",
-        help="let the metre change, parts leave their instrument's range, winds play chords, and endings play on",
+        help="let the metre change, parts leave their range and habits, winds play chords, endings play on, and new "
+        "parts disregard the given ones",
     )  # fmt: skip
     add_device(parser)
     parser.add_argument(

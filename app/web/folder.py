@@ -215,7 +215,7 @@ def _page(address: str, models: list[_Model], program: list[Content], has_sound:
     }
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<link rel="manifest" href="manifest.webmanifest"><meta name="theme-color" content="#1c1a17">',
+        '<link rel="manifest" href="manifest.webmanifest"><meta name="theme-color" content="#0d1117">',
         f'<link rel="icon" href="{address}/worker/icon.svg">',
         f'<link rel="apple-touch-icon" href="{address}/worker/icon-180.png">',
     )
@@ -238,7 +238,7 @@ def _manifest(address: str) -> str:
     return json.dumps(
         {
             "name": TITLE, "short_name": TITLE, "start_url": "./", "scope": "./", "display": "standalone",
-            "background_color": "#1c1a17", "theme_color": "#1c1a17", "icons": icons,
+            "background_color": "#0d1117", "theme_color": "#0d1117", "icons": icons,
         }
     )  # fmt: skip
 

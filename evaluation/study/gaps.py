@@ -9,9 +9,8 @@ the passage elsewhere that is most similar.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from musicgen.continuation import Completion, infilling
 from musicgen.generation.request import Request
 from musicgen.pieces import Piece, piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.playing import playing_of
 from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -30,6 +30,7 @@ RETURNING = 0.7  # the least F1 score with a passage elsewhere of music that com
 NOTES = 2  # a bar, at least
 CHORDS = 0.03  # of the attacks of a melody, at most
 FAR = np.iinfo(np.int64).max  # later than all notes
+SECTION = "section"
 SIDES = ("written", "real", "before", "best")
 Sides = Mapping[str, float | None]
 Cells = list[set[tuple[int, ...]]]  # of each bar: what begins in it, with the step from its line
@@ -51,21 +52,26 @@ def measure_gaps(*, model: str, data: str, device: str, row: int, gap: int, seed
     whole, track = _with_melody(data, row, loaded.language)
     alone = _alone(whole, track)
     request = Request(seed=seed)
-    tasks: list[tuple[str, Completion, Callable[[Score], dict[str, Sides]]]] = []
+    tasks: list[tuple[str, Completion, Score, int, Gap]] = []
     for name, piece, own in (("melody alone", alone, 0), ("melody and others", whole, track)):
         for one in drawn(of_bars(piece.score, own), gap, random):
             emptied = _without(piece, own, one)
             parts = None if piece is alone else [own]
             work = infilling(loaded, emptied, (one.start + 1, one.stop), request, parts)
-            tasks.append((name, work, partial(compared, piece.score, track=own, gap=one)))
+            tasks.append((name, work, piece.score, own, one))
     for one in drawn(of_bars(whole.score), 2 * gap, random)[:1]:
         work = infilling(loaded, whole, (one.start + 1, one.stop), request)
-        tasks.append(("section", work, partial(compared_section, whole.score, gap=one)))
-    yield [work for _, work, _ in tasks]
+        tasks.append((SECTION, work, whole.score, track, one))
+    yield [work for _, work, *_ in tasks]
     found: dict[str, list[Sides]] = defaultdict(list)
-    for name, work, compare in tasks:
+    for name, work, true, own, one in tasks:
         work.check()
-        for measure, sides in compare(written=work.takes()[0].score).items():
+        written = work.takes()[0].score
+        if name == SECTION:
+            measures = compared_section(true, written, one)
+        else:
+            measures = compared(true, written, own, one)
+        for measure, sides in measures.items():
             found[f"{name}: {measure}"].append(sides)
     return [
         {
@@ -85,9 +91,9 @@ def _with_melody(data: str, row: int, language: Language) -> tuple[Piece, int]:
         score = held_out_piece(data, other, language).score
         for track, its in enumerate(score.tracks):
             onset = score.notes.onset_ticks[score.notes.track == track]
-            if not its.is_drum and len(onset) > len(np.unique(onset)) * (1 + CHORDS):
-                continue
-            found.append((len(onset), -other, track))
+            attacks = len(np.unique(onset))
+            if attacks and not its.is_drum and len(onset) <= attacks * (1 + CHORDS):
+                found.append((len(onset), -other, track))
     if not found:
         raise ValueError("it has no part of one voice")
     _, other, track = max(found)
@@ -120,7 +126,9 @@ def _without(piece: Piece, track: int, gap: Gap) -> Piece:
     if len(score.tracks) == 1:
         return _read(piece, score)
     encoded = piece.language.encode(score)
-    return replace(piece, encoded=encoded, score=piece.language.decode(encoded.ids))
+    heard = piece.language.decode(encoded.ids)
+    playing = playing_of(heard, heard, piece.language.onset_steps)
+    return replace(piece, encoded=encoded, score=heard, playing=playing)
 
 
 def of_bars(score: Score, track: int | None = None) -> Cells:
@@ -177,7 +185,7 @@ def compared(true: Score, written: Score, track: int, gap: Gap) -> dict[str, Sid
         "best": real[gap.best : gap.best + size],
     }
     onsets = {side: [{(step,) for step, *_ in bar} for bar in own] for side, own in sides.items()}
-    scores = {
+    scores: dict[str, dict[str, float | None]] = {
         "note F1": {side: f1(own, sides["real"]) for side, own in sides.items()},
         "onset F1": {side: f1(own, onsets["real"]) for side, own in onsets.items()},
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from musicgen.generation.rules import breaking
+from musicgen.generation.rules import FILL_PENALTY, PENALTY, breaking, keep_the_drums
 from tests.musicgen.test_recall import RECALL, ids
 from tokenization.ensemble.tokens import VOCABULARY
 
@@ -65,6 +65,13 @@ def test_the_pattern_has_the_period_of_equal_bars(count: int, every: int, starts
     found = broken(bars(count, every) + "bar drums")
     places = {"at_0", "at_24", "at_48"}
     assert places - found == ({starts} if starts else places)
+
+
+@pytest.mark.parametrize(("count", "every", "nats"), [(8, 1, PENALTY), (12, 4, FILL_PENALTY)])
+def test_a_fill_is_kept_more_strongly_than_a_beat(count: int, every: int, nats: float) -> None:
+    sequence = RECALL.begin()
+    sequence.take(ids(bars(count, every) + "bar drums"))
+    assert [given for _, given in keep_the_drums(sequence)] == [-nats]
 
 
 def test_bars_given_ahead_make_no_pattern() -> None:

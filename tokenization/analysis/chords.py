@@ -40,6 +40,7 @@ CHORDS = tuple(f"{root}_{quality}" for root in ROOTS for quality in QUALITIES) +
 CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}  # semitones above C
+_PLAIN = str.maketrans("♯♭", "#b")
 _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 # Names of each quality; after the `|`, richer chords that are reduced to it.
 _SYNONYMS: dict[str, str] = {
@@ -85,7 +86,8 @@ def parse(name: str) -> str | None:
     found = _NAME.fullmatch(name)
     if not found:
         return None
-    quality = _QUALITY_OF.get(found[3] + found[4]) or _quality(found[4])
+    rest = found[4].translate(_PLAIN)
+    quality = _QUALITY_OF.get(found[3] + rest) or _quality(rest)
     if quality is None:
         return None
     return f"{ROOTS[pitch_class(found[1], found[2])]}_{quality}"
@@ -98,7 +100,7 @@ def symbol_of(name: str) -> str:
     if parse(name) in (None, NO_CHORD) or not found or found[3] == ":":  # degrees: Bb:min/b3
         return ""
     letter, accidentals, separator, rest = found.groups()
-    bass = _BASS.search(rest)
+    bass = _BASS.search(rest := rest.translate(_PLAIN))
     kind = rest[: bass.start()] if bass else rest
     if bass and pitch_class(*bass.groups()) == pitch_class(letter, accidentals):
         bass = None

@@ -22,9 +22,11 @@ from tokenization.ensemble.arranging import (
     NO_ROLE,
     VOICES,
     Arrangement,
+    phrases_of,
 )
 from tokenization.ensemble.drumming import SNARE_IDS, Groove
 from tokenization.ensemble.grammar import AFTER_VALUE, PLACED, PLACES, SOUNDS, EnsembleGrammar
+from tokenization.ensemble.returning import returns_of
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     AT,
@@ -36,6 +38,7 @@ from tokenization.ensemble.tokens import (
     LONGEST_BAR,
     LOUDNESS,
     METRE_STEPS,
+    MOST_PARTS,
     PITCH,
     PITCHED,
     STEPS_PER_BEAT,
@@ -43,7 +46,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 
-# In nats, for a whole note of the kind. Chosen on the odd lead sheets of `musicgen evaluate accompaniment --sheets`.
+# In nats. Chosen on every eighth sheet of `musicgen evaluate accompaniment --sheets`, from the first one on.
 SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share of its time
 OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
 OUTSIDE_BASS = 3.0  # the same in the bass
@@ -124,71 +127,95 @@ class Fitting(EnsembleGrammar):
         self._sounding = np.zeros((1, CELLS, len(PITCH)), dtype=bool)  # of new parts, from the bar
         self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
 
+    @classmethod
+    def to(
+        cls,
+        given: Sheet,
+        parts: np.ndarray,
+        written: np.ndarray,
+        back: np.ndarray | None,
+        **rules: Any,
+    ) -> Fitting:
+        """Return the grammar of the `written` ones of these parts, which have roles if `back` says what returns."""
+        returns = returns_of(given) if back is None else back
+        arrangement = Arrangement.of(parts, written & (back is not None), returns)
+        groove = Groove.of(given, phrases_of(returns))
+        return cls(Given.of(given), arrangement, groove, **rules)
+
     def leaning(self) -> np.ndarray | None:
         """Return the nats that are added to the logits of the next token, (B, V), or None for none."""
         part = np.maximum(self._part, 0)
         every = np.arange(len(part))
         instrument = self._instrument[every, part]
         writes = self._may_write[every, part] & (self._part >= 0)
-        rows = (SOUNDS[self._kind] & writes & (instrument < PITCHED)).nonzero()[0]
-        places = PLACES[self._kind]
-        drums = ((SOUNDS[self._kind] | places) & writes & (instrument == DRUMS)).nonzero()[0]
-        if not len(rows) and not len(drums):
+        places, sounds = PLACES[self._kind], SOUNDS[self._kind]
+        pitched = (writes & sounds & (instrument < PITCHED)).nonzero()[0]
+        drums = (writes & (sounds | places) & (instrument == DRUMS)).nonzero()[0]
+        if not len(pitched) and not len(drums):
             return None
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
         for row in drums.tolist():
-            where = (int(x[row]) for x in (self._bars - 1, self._metre, self._at))
+            where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))
             nats = self._groove.leaning(*where, placing=places[row], struck=self._struck[row])
             found[row, : len(nats)] = nats
-        if len(rows):
-            self._lean(found, rows)
+        if len(pitched):
+            bar = np.minimum(self._bars[pitched] - 1, len(self._arrangement.role) - 1)
+            role = self._arrangement.role[bar, part[pitched]]
+            found[pitched, LENGTH.start : LENGTH.stop] -= self._against_lengths(pitched, role)
+            sized = self._length[pitched] >= 0
+            rows, role = pitched[sized], role[sized]
+            middle = self._arrangement.middle[bar[sized], part[rows]]
+            pitches, more = self._against_more(rows, role)
+            found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
+            pitches += self._against_tones(rows) + _straying(role, middle)
+            found[rows, PITCH.start : PITCH.stop] -= pitches
         return found
 
-    def _lean(self, found: np.ndarray, rows: np.ndarray) -> None:
-        """Add the nats of rows in which a pitched part is written."""
-        part = np.maximum(self._part, 0)
-        own = part[rows]
-        bar = np.minimum(self._bars[rows] - 1, len(self._arrangement.role) - 1)
-        role = self._arrangement.role[bar, own]
-        first = self._kind[rows] == PLACED
-        found[rows[first & (role == HOLDS)], LENGTH.start : LENGTH.stop] -= TOO_SHORT * IS_SHORT
-        found[rows[first & (role == MOVES)], LENGTH.start : LENGTH.stop] -= TOO_LONG * IS_LONG
-        sized = self._length[rows] >= 0
-        rows, own, role, bar = rows[sized], own[sized], role[sized], bar[sized]
+    def _against_lengths(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
+        """Return the nats against each length, which the role of the part suggests: (rows, lengths)."""
+        first = (self._kind[rows] == PLACED)[:, None]
+        holds, moves = (first & (role == one)[:, None] for one in (HOLDS, MOVES))
+        return TOO_SHORT * (holds & IS_SHORT) + TOO_LONG * (moves & IS_LONG)
+
+    def _against_tones(self, rows: np.ndarray) -> np.ndarray:
+        """Return the nats against each pitch beside what is given: (rows, pitches)."""
         at, steps = self._at[rows], LENGTHS[self._length[rows]]
         beside, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
-        bass = np.isin(self._instrument[rows, own], BASSES)[:, None]
         on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
+        bass = self._is_bass(rows)[:, None]
         harmony = np.where(bass, OUTSIDE_BASS * outside + UNROOTED * unrooted, OUTSIDE * outside)
-        nats = (SEMITONE * beside + on_beat * harmony)[:, CLASS]
-        crowding, doubled = self._crowding(rows, at, steps)
-        voices = np.where(role == NO_ROLE, np.where(bass[:, 0], 1, len(PITCH)), VOICES[role])
-        more = crowding + ONE_MORE * (self._at_once[rows] >= voices)
-        middle = self._arrangement.middle[bar, own][:, None]
-        away = np.maximum(np.abs(np.arange(len(PITCH)) - middle) - REACH, 0) / PITCH_CLASSES
-        nats += STRAYING * away * (role != NO_ROLE)[:, None]
-        nats += crowding[:, None] * (1 - doubled) + (more - crowding)[:, None]
-        again = self._kind[rows] == AFTER_VALUE
-        nats -= FULLER * (again & (role == CHORDS) & (self._at_once[rows] < voices))[:, None]
-        found[rows, PITCH.start : PITCH.stop] = -nats
-        # Another length or loudness begins one more note.
-        found[rows[again], LENGTH.start : LOUDNESS.stop] = -more[again, None]
+        return (SEMITONE * beside + on_beat * harmony)[:, CLASS]
 
-    def _crowding(
-        self, rows: np.ndarray, at: np.ndarray, steps: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _is_bass(self, rows: np.ndarray) -> np.ndarray:
+        return np.isin(self._instrument[rows, self._part[rows]], BASSES)
+
+    def _against_more(self, rows: np.ndarray, role: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nats against each pitch as one more, (rows, pitches), and against a token that begins one more.
+
+        Pitches that sound already may be doubled.
+        """
+        crowding, sounding = self._crowding(rows)
+        voices = np.where(self._is_bass(rows), 1, np.append(VOICES, len(PITCH))[role])
+        full = ONE_MORE * (self._at_once[rows] >= voices)
+        again = self._kind[rows] == AFTER_VALUE
+        fuller = FULLER * (again & (role == CHORDS) & (self._at_once[rows] < voices))
+        pitches = crowding[:, None] * (1 - sounding) + (full - fuller)[:, None]
+        return pitches, again * (crowding + full)
+
+    def _crowding(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the nats against one more pitch, (rows,), and the shares in which each sounds: (rows, pitches)."""
-        first = at // CELL
-        last = np.minimum((at + steps - 1) // CELL + 1, CELLS)
-        sums = self._sounding[rows].cumsum(1, dtype=np.int16)
+        at, steps = self._at[rows], LENGTHS[self._length[rows]]
+        first, last = at // CELL, (at + steps - 1) // CELL + 1
+        sums = np.cumsum(self._sounding[rows], axis=1, dtype=np.int16)
         index = np.arange(len(rows))
         before = np.where(first[:, None] > 0, sums[index, np.maximum(first - 1, 0)], 0)
-        share = (sums[index, last - 1] - before) / (last - first)[:, None]
-        parts = np.arange(self._may_write.shape[1])
-        later = (parts > self._part[rows, None]) & self._may_write[rows]
-        later &= (self._instrument[rows] >= 0) & (self._instrument[rows] < PITCHED)
+        count, width = sums[index, last - 1] - before, last - first
+        instrument = self._instrument[rows]
+        later = (np.arange(MOST_PARTS) > self._part[rows, None]) & self._may_write[rows]
+        later &= (instrument >= 0) & (instrument < PITCHED)
         space = AT_ONCE - RESERVED * later.sum(1)
-        return CROWDED * np.maximum(share.sum(1) + 1 - space, 0), share
+        beyond = np.maximum(count.sum(1) / width + 1 - space, 0)
+        return CROWDED * beyond, count / width[:, None]
 
     def _begin_bar_or_part(self, row: int, token: int) -> None:
         if token == BAR and self._bars[row]:
@@ -214,3 +241,9 @@ class Fitting(EnsembleGrammar):
         super().advance(tokens)
         placed = (self._kind == PLACED) & AT.holds(np.asarray(tokens))
         self._at_once[placed], self._struck[placed] = 0, False
+
+
+def _straying(role: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """Return the nats against each pitch for its distance from the register of a part with a role: (rows, pitches)."""
+    away = np.abs(np.arange(len(PITCH)) - middle[:, None]) - REACH
+    return STRAYING * np.maximum(away, 0) / PITCH_CLASSES * (role != NO_ROLE)[:, None]

@@ -12,9 +12,7 @@ import numpy as np
 
 from tokenization.analysis.chords import CHORDS, parse
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.arranging import Arrangement, phrases_of
-from tokenization.ensemble.drumming import Groove
-from tokenization.ensemble.fitting import Fitting, Given
+from tokenization.ensemble.fitting import Fitting
 from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, return_levels, tokens_by_bar
 from tokenization.ensemble.promises import Promises, promises_of
@@ -71,6 +69,7 @@ from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
 RECENT = 8  # bars before an ending, whose parts play in it
+MOST_REST = 4  # bars in which a part of a new piece can rest
 THINNER = 2  # density levels of the last bar below the median
 
 
@@ -154,6 +153,14 @@ class _Shares:
             found["return"] = np.where(back > 0, return_levels(back.tolist()), NO_LEVEL)
         return tokens_by_bar({**found, **(plan or {})}, len(playing))
 
+    def grammar(self, back: np.ndarray | None, *, free: bool, **rules: Any) -> EnsembleGrammar:
+        """Return the grammar of the written parts; they have roles if `back` says which bars return."""
+        rules["write"] = np.flatnonzero(self.written)
+        if free:
+            return EnsembleGrammar(**rules)
+        parts = Reading(self.ids).parts
+        return Fitting.to(self.given, parts, self.written, back, promises=self.promises, **rules)
+
     def in_piece(self, piece: Score, sequence: np.ndarray) -> Score:
         """Return the written notes of a sequence and its chords, with the tracks of the piece and the new ones."""
         new = decoded(sequence)
@@ -212,7 +219,7 @@ def accompanying(
         named = listed([one.name if isinstance(one, Track) else str(one) for one in write])
         raise ValueError(f"the piece has no other part that {named} could accompany")
     offsets, kept = bar_offsets(shares.kept), shares.kept
-    back = returns_of(shares.given)
+    back = np.zeros(len(offsets) - 1, np.int64) if free else returns_of(shares.given)
     planned = shares.planned(plan, back)
     after = [
         [*tokens, *kept[offsets[bar] + 1 : offsets[bar + 1]].tolist()]
@@ -228,25 +235,14 @@ def accompanying(
         return _encoded(new.replace(notes=notes, markers=markers), ids)
 
     header = shares.ids[: bar_offsets(shares.ids)[0]]
-    rules: dict[str, Any] = {
-        "write": np.flatnonzero(shares.written),
-        "metres": False,
-        "plays": "players" not in (plan or {}),
-    }
-    if free:
-        grammar = EnsembleGrammar(**rules)
-    else:
-        declared_parts = Reading(shares.ids).parts
-        arrangement = Arrangement.of(declared_parts, shares.written, back)
-        groove = Groove.of(shares.given, phrases_of(back))
-        rules["promises"] = shares.promises
-        grammar = Fitting(Given.of(shares.given), arrangement, groove, **rules)
-    planned_returns = "return" in (plan or {})
+    rules: dict[str, Any] = {"metres": False, "plays": "players" not in (plan or {})}
+    grammar = shares.grammar(back, free=free, **rules)
+    said = "return" in (plan or {})
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
         grammar=Scripted(grammar, Script.around([[]] * len(after), after), may_end_silent=True),
         whole=whole,
-        sources={} if planned_returns else {bar: int(bar - k) for bar, k in enumerate(back) if k},
+        sources={} if said else {bar: int(bar - k) for bar, k in enumerate(back) if k},
         setting=shares.setting,
         tracks=shares.tracks,
         writes_chords=shares.writes_chords,
@@ -286,13 +282,8 @@ def rewriting(
     ]
     head, before = shares.ids[: offsets[0]], shares.ids[offsets[0] : offsets[start]]
     script = Script.around([suffix.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *gap])
-    grammar = EnsembleGrammar(
-        write=np.flatnonzero(shares.written),
-        metres=False,
-        given_bars=start,
-        plays="players" not in (plan or {}),
-        promises=None if free else shares.promises,
-    )
+    rules: dict[str, Any] = {"metres": False, "plays": "players" not in (plan or {})}
+    grammar = shares.grammar(None, free=free, given_bars=start, **rules)
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(Reading(ids).bars.length)) * STEPS_PER_SUBBEAT
     begins, ends = lines[[start, stop]].tolist()
@@ -395,9 +386,6 @@ def continuing(
     return Scripted(inner, script, on_tonic=on_tonic, holds=ends)
 
 
-MOST_REST = 4  # bars in which a part of a new piece can rest
-
-
 def _bass(sheet: Sheet) -> int:
     """Return the lowest part: by its notes, else the first bass, else the last pitched part; −1 for none."""
     pitched = np.flatnonzero(sheet.parts < PITCHED).tolist()
@@ -412,12 +400,10 @@ def _bass(sheet: Sheet) -> int:
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     """Return the tokens of chords that divide a bar evenly."""
-    steps, ids = int(METRE_STEPS[metre]), []
-    indices = [CHORDS.index(parse(name) or name) for name in chords]
-    for number, chord in enumerate(indices):
-        if not number or chord != indices[number - 1]:
-            ids += [AT.start + number * steps // len(indices), CHORD.start + chord]
-    return [HARMONY_ID, *ids]
+    steps, indices = int(METRE_STEPS[metre]), [CHORDS.index(parse(name) or "") for name in chords]
+    new = [n for n, chord in enumerate(indices) if not n or chord != indices[n - 1]]
+    events = [(AT.start + n * steps // len(indices), CHORD.start + indices[n]) for n in new]
+    return [HARMONY_ID, *(token for event in events for token in event)]
 
 
 def _last_bar_plan(sheet: Sheet, plan: Plan | None, bars: int, *, everyone: bool) -> list[int]:
@@ -458,12 +444,8 @@ def _wanted(
                 continue
             instrument = PART_NAMES.index(candidates[0])
         new = np.append(new, instrument)
-        added.append(
-            (
-                instrument,
-                one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1])),
-            )
-        )
+        track = one if isinstance(one, Track) else new_track(instrument, int(voices_of(new)[-1]))
+        added.append((instrument, track))
     return sorted({*existing}), added
 
 

@@ -48,7 +48,9 @@ PULLED = 2.0  # … and under a plan, which draws music away from its key
 OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
 HOME = 1.0  # … for its tonic chord …
 RELATIVE = -1.0  # … and for that of its relative
-MAJOR, MINOR = (0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 10, 11)
+# The nats on the pitch classes of a key that was asked for, from its tonic: those of its tonic triad are favoured.
+MAJOR = {0: 0.5, 2: 0.0, 4: 0.5, 5: 0.0, 7: 0.25, 9: -0.25, 11: 0.0}
+MINOR = {0: 0.5, 2: 0.0, 3: 0.5, 5: 0.0, 7: 0.25, 8: 0.0, 10: -0.75, 11: -0.25}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,8 +181,7 @@ def _by_class(of_class: np.ndarray) -> np.ndarray:
 def in_key(key: int) -> np.ndarray:
     """Return the nats on each pitch and chord in a key that was asked for: (V,)."""
     scale = MINOR if key >= len(ROOTS) else MAJOR
-    inside = np.isin((np.arange(12) - key) % 12, scale)
-    nats = _by_class(np.where(inside, 0.0, -OUTSIDE))
+    nats = _by_class(np.array([scale.get((tone - key) % 12, -OUTSIDE) for tone in range(12)]))
     nats[TONICS[key]] += HOME
     nats[TONICS[12 + (key + 9) % 12 if key < len(ROOTS) else (key + 3) % 12]] += RELATIVE
     return nats

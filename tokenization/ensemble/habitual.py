@@ -55,6 +55,7 @@ from tokenization.ensemble.tokens import (
 )
 from tokenization.grammar import Grammar
 
+LITTLE = 0.05  # notes a bar, below which amounts do not differ
 FADING = 0.75  # per bar, of the weight of older new bars in how much a part plays
 AMOUNT = 2.0  # nats for each octave by which a part plays too little or too much …
 SLACK = 0.5  # … from this many octaves on …
@@ -86,8 +87,10 @@ class Habitual(Grammar):
         self._kind = np.zeros(1, np.int64)
         self._now = np.zeros((1, count, LONGEST_BAR), bool)  # onsets of the bar
         self._past = habits.last[None].copy()  # of the bars before, the latest first
+        self._period = habits.period[None].copy()  # bars after which the onsets of a part recur
         self._count = np.zeros((1, count), np.int64)  # notes in the bar
         self._recent = habits.rate[None].copy()
+        self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
@@ -148,11 +151,31 @@ class Habitual(Grammar):
             self._recent[row] = FADING * self._recent[row] + (1 - FADING) * self._count[row]
             self._past[row, 1:] = self._past[row, :-1]
             self._past[row, 0] = self._now[row]
+            self._find_periods(row)
             if self._habits.form:
                 self._chords[row, 1:] = self._chords[row, :-1]
                 self._chords[row, 0] = self._chord[row]
+        self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
         self._part[row] = self._pending[row] = self._at[row] = -1
+
+    def _amounts(self, row: int) -> np.ndarray:
+        """Return the nats for each part to play more, negative for those that lately play too much: (P,)."""
+        habits = self._habits
+        bar = int(self.bars[row]) - 1 - self._given
+        scale = habits.scale[min(bar, len(habits.scale) - 1)] if len(habits.scale) else 1.0
+        # In eighths of an octave, so that no rounding decides.
+        ratio = (self._recent[row] + LITTLE) / (habits.rate * scale + LITTLE)
+        octaves = np.round(8 * np.log2(ratio)) / 8
+        beyond = np.sign(octaves) * np.maximum(np.abs(octaves) - SLACK, 0)
+        return np.clip(-AMOUNT * beyond, -MOST, MOST)
+
+    def _find_periods(self, row: int) -> None:
+        """Find the rhythms of new bars, where the given ones have none or have lasted long enough."""
+        habits, bars = self._habits, int(self.bars[row]) - 1
+        old = bars - self._given >= LASTING
+        for part in np.flatnonzero(habits.judged & (old | (habits.period == 0))).tolist():
+            self._period[row, part] = recurring(self._past[row, :, part], bars)
 
     def _add(self, row: int, token: int) -> None:
         part, at = int(self._part[row]), int(self._at[row])
@@ -189,19 +212,6 @@ class Habitual(Grammar):
                 self._what(row, part, nats)
         return found
 
-    def _octaves(self, row: int, part: int) -> float:
-        """Return by how many octaves a part lately plays too much, if positive, or too little."""
-        habits = self._habits
-        bar = int(self.bars[row]) - 1 - self._given
-        scale = float(habits.scale[min(bar, len(habits.scale) - 1)]) if len(habits.scale) else 1.0
-        ratio = (self._recent[row, part] + 0.05) / (habits.rate[part] * scale + 0.05)
-        octaves = np.round(8 * np.log2(ratio)) / 8
-        return float(np.sign(octaves) * max(abs(octaves) - SLACK, 0))
-
-    def _amount(self, row: int, part: int) -> float:
-        """Return the nats for a part to play more: positive if it plays too little."""
-        return max(-MOST, min(MOST, -AMOUNT * self._octaves(row, part)))
-
     def _who_plays(self, row: int, nats: np.ndarray) -> None:
         """Let the parts that are expected come next, and not those that play too much."""
         habits, last = self._habits, int(self._part[row])
@@ -216,7 +226,8 @@ class Habitual(Grammar):
                 wish[part] = ENTRY if self._now[row, leader].any() else -ENTRY
             elif habits.plays[part] and (expected := self._expected(row, part)) is not None:
                 wish[part] = ENTRY if expected.any() else -ENTRY
-            wish[part] += self._amount(row, part) if habits.plays[part] or wish[part] == 0 else 0
+            if habits.plays[part] or not wish[part]:
+                wish[part] += self._more[row, part]
         # A token that skips parts has the strongest wish for one of them against it.
         skipped = np.maximum.accumulate(np.append(0, np.maximum(wish[last + 1 :], 0)))
         nats[[BAR, END]] -= np.float32(skipped[-1])
@@ -237,11 +248,12 @@ class Habitual(Grammar):
         leader = int(self._habits.leader[part])
         if leader >= 0:
             return self._now[row, leader]
-        past, new = self._past[row, :, part], int(self.bars[row]) - 1 - self._given
-        if (period := int(self._habits.period[part])) and new < LASTING:
+        new, period = int(self.bars[row]) - 1 - self._given, int(self._period[row, part])
+        if not period:
+            return None
+        if new < LASTING and self._habits.period[part]:
             return self._habits.last[period - 1 - new % period, part]
-        period = recurring(past, int(self.bars[row]) - 1)
-        return past[period - 1] if period else None
+        return self._past[row, period - 1, part]
 
     def _when(self, row: int, part: int, nats: np.ndarray) -> None:
         """Keep the rhythm of a part, and how much it plays."""
@@ -259,7 +271,7 @@ class Habitual(Grammar):
             if len(later):
                 nats[AT.start + later[0]] += np.float32(PATTERN)
                 nats[leaves] -= np.float32(PATTERN)
-        more = self._amount(row, part)
+        more = float(self._more[row, part])
         if self._kind[row] == AFTER_VALUE and more:
             nats[leaves] -= np.float32(max(more, 0) / 2)
             nats[AT.start : AT.stop] += np.float32(min(more, 0) / 2)

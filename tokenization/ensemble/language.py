@@ -200,7 +200,10 @@ class Ensemble(Language):
 
     def encode(self, score: Score) -> Encoded:
         """Convert an arranged score to tokens, from `begin` to `end`."""
-        sheet, losses = sheet_of(score)
+        return self._encoded(score)
+
+    def _encoded(self, score: Score, *, to_its_end: bool = False) -> Encoded:
+        sheet, losses = sheet_of(score, to_its_end=to_its_end)
         ids = spell(sheet).astype(np.uint16)
         onset = steps_of(score.tempos.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT).tolist()
         tempos = zip(onset, score.tempos.beats_per_minute.tolist(), strict=True)
@@ -209,14 +212,14 @@ class Ensemble(Language):
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
 
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
-        """Convert the arranged form of a score to tokens, adding accents if it has no dynamics.
+        """Convert the arranged form of a score to tokens, to its last bar of rest, adding accents if it is flat.
 
         In the training data only classical keyboard music is `flat`, so models continue a flat prompt in that style.
         The setting keeps the velocity of the file for the decoded score.
         """
         if not (arranged.notes.velocity == FLAT_VELOCITY).all():
-            return self.encode(arranged)
-        encoded = self.encode(_accented(arranged))
+            return self._encoded(arranged, to_its_end=True)
+        encoded = self._encoded(_accented(arranged), to_its_end=True)
         velocity = int(np.median(score.notes.velocity))
         return replace(encoded, setting=replace(encoded.setting, velocity=velocity))
 

@@ -12,19 +12,16 @@ import numpy as np
 
 from tokenization.ensemble.plan import NO_LEVEL, Plan, return_levels
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import STEPS_PER_SUBBEAT
+from tokenization.ensemble.tokens import HARMONY, STEPS_PER_SUBBEAT
 from tokenization.language import suffix_stop
 
 SIDE = 4  # bars to compare before and after a gap
 FADING = 0.7  # of their weight, by bar
 WITHIN = 1.0  # weight of each bar in which parts are given
-UNKNOWN, OUTSIDE, SILENT = (
-    0.3,
-    0.1,
-    0.5,
-)  # similarity to a bar of the gap, to none, and of two silent bars …
-SILENT_WEIGHT = 0.3  # … which count less
-LIKELY = 0.5  # the least similarity of what surrounds a passage from which the gap is likely to be like it
+# Similarity to a bar of the gap, to a bar outside the piece, and of two silent bars, which counts less.
+UNKNOWN, OUTSIDE, SILENT = 0.3, 0.1, 0.4
+SILENT_WEIGHT = 0.3
+LIKELY = 0.5  # the likeness from which a gap returns: it is about the F1 score of the notes of both
 
 
 def with_returns(
@@ -50,13 +47,19 @@ def with_returns(
 
 
 def likeliest(sheet: Sheet, start: int, stop: int, written: np.ndarray) -> tuple[int, float]:
-    """Return the first bar of the passage that the gap is likeliest to be like, and its likeness, 0 to 1."""
+    """Return the first bar of the passage that the gap is likeliest to be like, and its likeness, 0 to 1.
+
+    Passages in which the written parts are silent are none.
+    """
     bars, size = len(sheet.bars), stop - start
     first = np.arange(bars - size + 1)
     first = first[np.abs(first - start) >= size]
     metre = sheet.bars.metre
     same = [(metre[first + bar] == metre[start + bar]) for bar in range(size)]
     first = first[np.logical_and.reduce(same)] if len(first) else first
+    notes = written[sheet.part] & (sheet.instrument != HARMONY)
+    noted = np.append(0, np.cumsum(np.bincount(sheet.bar[notes], minlength=bars)))
+    first = first[noted[first + size] > noted[first]]
     if not len(first):
         return start, 0.0
     before = np.arange(start - 1, max(start - SIDE, 0) - 1, -1)

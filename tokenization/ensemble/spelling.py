@@ -105,8 +105,11 @@ def instrument_of(track: Track) -> int:
     return DRUMS if track.is_drum else int(INSTRUMENT_OF[track.program])
 
 
-def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
-    """Round an arranged score to the grid; also count the notes dropped or changed by more than rounding."""
+def sheet_of(score: Score, *, to_its_end: bool = False) -> tuple[Sheet, dict[str, int]]:
+    """Round an arranged score to the grid; also count the notes dropped or changed by more than rounding.
+
+    `to_its_end`: whether bars of rest at the end of its notation are bars of the piece.
+    """
     instruments = np.array([instrument_of(track) for track in score.tracks], dtype=np.int64)
     chord_onset, chord = in_steps(score, STEPS_PER_BEAT)
     parts = np.concatenate([[HARMONY] if len(chord) else [], instruments]).astype(np.int64)
@@ -114,7 +117,8 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     flat = bool((score.notes.velocity == FLAT_VELOCITY).all())
     events, losses = _notes(score, flat)  # part, onset, length, loudness, value: (5, E)
     first, last = int(events[1].min()), int(events[1].max())
-    bars = _bars(score, last)
+    end = score.extent[1] if score.extent and to_its_end else 0
+    bars = _bars(score, max(last, STEPS_PER_BEAT * end // score.ticks_per_beat - 1))
     tempo = _tempo(score, first, last)
     if len(parts) > len(instruments):  # the chords are the first part
         end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT

@@ -31,8 +31,6 @@ from tokenization.score import (
     Track,
 )
 
-ZIP = b"PK\x03\x04"  # the first bytes of a zip archive
-
 HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"

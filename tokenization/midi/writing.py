@@ -17,6 +17,8 @@ from tokenization.midi.reading import (
     DRUM_CHANNEL,
     END_OF_TRACK,
     HEADER,
+    KEY_SIGNATURE,
+    LYRIC,
     MARKER,
     METER,
     MICROSECONDS_PER_MINUTE,
@@ -36,8 +38,12 @@ NOTE_OFF, NOTE_ON, CONTROL, PROGRAM = 0x80, 0x90, 0xB0, 0xC0
 SUSTAIN = 64  # the number of the controller
 USUAL_TEMPO, USUAL_METER = 120.0, (4, 4)  # written if the score states none for its beginning
 METRONOME = (24, 8)  # clocks per click, and 32nd notes per quarter
-# The order of events of one tick: names, tempos, metres, markers, programs, pedals, the ends of notes, and notes.
-ORDER = (TRACK_NAME, TEMPO, METER, MARKER, CUE, PROGRAM, CONTROL, NOTE_OFF, NOTE_ON)
+# The order of events of one tick: names, tempos, metres, keys, markers, programs, pedals, the ends of notes, words, and
+# notes.
+ORDER = (
+    *(TRACK_NAME, TEMPO, METER, KEY_SIGNATURE, MARKER, CUE, PROGRAM, CONTROL),
+    *(NOTE_OFF, LYRIC, NOTE_ON),
+)
 
 Event = tuple[int, int, int, bytes]
 """The tick of an event, its place in ORDER, for a note its end, and the bytes of the event."""
@@ -98,7 +104,11 @@ def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
     meters = [*_rows(*score.meters.columns)]
     if not meters or meters[0][0] > 0:
         meters.insert(0, (0, *USUAL_METER))
+    title, composer = score.texts.title, score.texts.composer
+    texts = [*texts, *([f"Composer: {composer}"] if composer else [])]
     events = [
+        *[_event(0, TRACK_NAME, title.encode(errors="replace")) for _ in range(bool(title))],
+        *[_event(tick, KEY_SIGNATURE, (sharps & 0xFF, minor)) for tick, sharps, minor in _keys(score)],
         *[_event(tick, TEMPO, round(MICROSECONDS_PER_MINUTE / tempo).to_bytes(3, "big"))
           for tick, tempo in tempos],
         *[_event(tick, METER, (numerator, denominator.bit_length() - 1, *METRONOME))
@@ -108,6 +118,14 @@ def _conductor_track(score: Score, texts: Sequence[str]) -> bytes:
           for marker, text in chord_texts(score, score.markers)],
     ]  # fmt: skip
     return text_events(texts) + _track_body(events)
+
+
+def _keys(score: Score) -> list[tuple[int, int, int]]:
+    """Return the key signatures with their ticks."""
+    if score.key_signature is None:
+        return []
+    sharps, minor = score.key_signature
+    return [(0, sharps, int(minor)), *_rows(*score.key_changes.columns)]
 
 
 def _events_of(score: Score, index: int, channel: int) -> list[Event]:
@@ -122,6 +140,11 @@ def _events_of(score: Score, index: int, channel: int) -> list[Event]:
     for start, end in _rows(*merged_spans(pedals.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)):  # fmt: skip
         events.append(_event(start, CONTROL, (SUSTAIN, 127), channel))
         events.append(_event(end, CONTROL, (SUSTAIN, 0), channel))
+    sources = track.sources or (index,)
+    for one in score.texts.lyrics:
+        if one.source in sources:
+            text = f"{one.text}-" if one.continues else f"{one.text} "
+            events.append(_event(one.onset_ticks, LYRIC, text.encode(errors="replace")))
     notes = score.notes[score.notes.track == index]
     for velocity, pitch, start, end in _rows(
         notes.velocity, notes.pitch, notes.onset_ticks, notes.end_ticks

@@ -329,7 +329,7 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
     Its `file_times` are in ticks of TICKS_PER_BEAT. `layout` saves computing `bar_layout` again.
     """
     limits, name = written.limits, written.name
-    order, starts, _, _, metres = layout or bar_layout(written)
+    order, starts, _, lengths, metres = layout or bar_layout(written)
     placed = list(zip(order, starts, strict=True))
     rows: list[Row] = []
     tracks: list[Track] = []
@@ -361,6 +361,7 @@ def played(written: WrittenScore, layout: BarLayout | None = None) -> Score:
         key_signature=keys[0][1] if keys else None,
         key_changes=KeyChanges(*_columns([(at, *key) for at, key in keys[1:]], 3)),
         texts=_texts(written, placed),
+        extent=(starts[0], starts[-1] + lengths[order[-1]]),
         file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
     return complete_within(_at_usual_resolution(score), limits, name)

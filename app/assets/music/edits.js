@@ -82,6 +82,22 @@ export function drawn(piece, onset, duration, pitch, track) {
   return withRows(piece, [...rowsOf(piece), row]);
 }
 
+export const louder = (piece, chosen, by) =>
+  changed(piece, chosen, (row) => row.with(3, within(row[3] + by, 1, 127)));
+
+export const quantisedTo = (piece, chosen, grid) =>
+  changed(piece, chosen, (row) => row.with(0, Math.round(row[0] / grid) * grid));
+
+// Copied rows, the first of them at a tick, without those past the end of the piece.
+export function pasted(piece, copied, tick) {
+  const first = Math.min(...copied.map(([onset]) => onset)),
+    end = piece.lines.at(-1);
+  return copied
+    .map((row) => row.with(0, row[0] - first + tick))
+    .filter(([onset, , , , track]) => onset < end && track < piece.tracks.length)
+    .map((row) => row.with(1, Math.min(row[1], end - row[0])));
+}
+
 // The grid of editing: a sixteenth, in ticks.
 export const gridOf = (piece) => Math.max(1, Math.round(piece.ticksPerBeat / 4));
 export const toGrid = (piece, tick) => Math.round(tick / gridOf(piece)) * gridOf(piece);

@@ -36,6 +36,10 @@ function conductor(piece, by, texts) {
     events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
   for (const [tick, top, low] of piece.meters)
     events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
+  if (piece.key && !piece.key[2]) {
+    const [sharps, isMinor] = piece.key;
+    events.push([0, 1, meta(0x59, [sharps & 0xff, isMinor])]);
+  }
   // Guessed chords are cue points; C alone could be the name of a section.
   for (const [tick, name, isGuess, symbol] of piece.chords) {
     const sign = chordSign(name, piece.centre ?? 1, symbol) || "none";

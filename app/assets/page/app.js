@@ -32,6 +32,7 @@ const editedFrom = (made) =>
 export class App {
   constructor({ facts, desk, requests, player }) {
     Object.assign(this, { facts, desk, requests, player });
+    requests.notKept = (words) => this.say(words);
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.underWay = null; // the promise of what is being opened

@@ -1,11 +1,18 @@
 // The form for a new idea: shown if no piece is open and the model accepts one; the model chooses what is set to "Any".
-import { check, choice, field, make, menu, onFields } from "../widgets/parts.js";
+import { choice, field, make, onFields } from "../widgets/parts.js";
 
 const ANY = ["", "Any"];
 const FORMS = ["A A B A", "A B A C", "A A B B", "A B A B", "A B A"];
 const SIGNS = { "#": "♯", b: "♭" };
-const TEMPO = { name: "tempo", type: "number", min: 10, max: 500, placeholder: "Any" };
+const TEMPO = { name: "tempo", type: "number", min: 30, max: 300, placeholder: "Any" };
+const PARTS = { name: "parts", type: "text", placeholder: "Any; or Violin, Violin, Cello" };
 
+// The instruments in a text, in which one can come several times.
+const partsIn = (text) =>
+  text
+    .split(",")
+    .map((part) => part.trim().toLowerCase().replaceAll(" ", "_"))
+    .filter(Boolean);
 const worded = (name) => (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
 const keyName = (name) => name.replace(/[#b](?= )/, (sign) => SIGNS[sign]);
 
@@ -17,17 +24,18 @@ export function ideaPart(app) {
     tempo = field("idea-tempo", "Tempo (BPM)", "input", TEMPO),
     metre = asked("metre", "Time signature"),
     form = asked("form", "Form"),
-    parts = menu("Any", [], "mg-parts"),
-    [button] = parts.children,
-    name = make("span", "mg-label", "Instruments"),
-    within = [style, key, tempo, metre, form, make("div", "mg-field", [name, parts])],
+    parts = field("idea-parts", "Instruments", "input", PARTS),
+    more = choice("idea-more", "Add an instrument", [], { name: "more" }),
+    within = [style, key, tempo, metre, form, parts, more],
     box = make("div", "mg-idea", within, { ariaLabel: "New idea", role: "group" });
 
   onFields(box, (name, value) => {
-    const picked = [...parts.list.querySelectorAll(":checked")].map((one) => one.value),
-      change = name === "parts" ? picked : name === "tempo" ? Number(value) : value;
-    desk.set({ idea: { ...desk.settings.idea, [name]: change } });
+    const before = desk.settings.idea.parts ?? [];
+    if (name === "more") return set("parts", [...before, value]);
+    if (name === "parts") return set(name, partsIn(value));
+    return set(name, name === "tempo" ? Number(value) : value);
   });
+  const set = (name, value) => desk.set({ idea: { ...desk.settings.idea, [name]: value } });
 
   let offered = null;
   function offer(idea) {
@@ -37,10 +45,7 @@ export function ideaPart(app) {
     fill(key, idea.key, keyName);
     fill(metre, idea.metre);
     fill(form, FORMS);
-    const boxes = idea.parts.map((value) =>
-      check(`idea-${value}`, worded(value), { name: "parts", value }),
-    );
-    parts.list.replaceChildren(...boxes);
+    more.fill([["", "…"], ...idea.parts.map((name) => [name, worded(name)])]);
     offered = idea;
   }
 
@@ -51,9 +56,8 @@ export function ideaPart(app) {
     const { idea } = desk.settings,
       picked = idea.parts ?? [];
     for (const one of [style, key, tempo, metre, form]) one.show(idea[one.input.name] || "");
-    for (const one of parts.list.children) one.show(picked.includes(one.input.value));
-    button.textContent = picked.map(worded).join(", ") || "Any";
-    button.ariaLabel = `Instruments: ${button.textContent}`;
+    parts.show(picked.map(worded).join(", "));
+    more.show("");
   }
   return Object.assign(box, { show });
 }

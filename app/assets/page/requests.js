@@ -56,6 +56,7 @@ export class Requests {
       return await this.#ask(what, { ...wanted, ...file?.asked }, file, signal);
     } catch (error) {
       if (error.status !== NOT_KEPT || !entry.file) throw error;
+      if (what !== "ahead") this.notKept?.(`${error.message} Its notes alone are used.`);
       const plain = { ...entry, file: null, fileName: null };
       return this.#send(what, wanted, plain, { more, signal });
     }
@@ -104,8 +105,8 @@ export class Requests {
   }
 
   // A file made from an entry with more changes: "save", "sound" or "score".
-  async made(entry, what, more = []) {
-    return (await this.#send(what, {}, entry, { more })).blob();
+  async made(entry, what, more = [], wanted = {}) {
+    return (await this.#send(what, wanted, entry, { more })).blob();
   }
 }
 

@@ -12,7 +12,9 @@ import { ScoreView } from "../widgets/score_view.js";
 import { ideaPart } from "./idea.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
-const HOW = "Click to add a note; drag a note to move it, or its right edge to resize it.";
+const HOW =
+  "Click to add a note; drag a note to move it, or its right edge to resize it; drag with Shift to select. " +
+  "Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity; Q quantises.";
 const HIGH = "clamp(240px, 34vh, 380px)";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 

@@ -15,6 +15,8 @@ const SIMD = [
   253, 98, 11,
 ];
 
+const loading = (part) => `Loading the instrument: ${Math.round(100 * part)} %`;
+
 // A worker that consists of modules, or null in a browser without them or without such instructions.
 function moduleWorker(address) {
   if (!globalThis.WebAssembly?.validate(new Uint8Array(SIMD))) return null;
@@ -48,7 +50,7 @@ export class Tab {
         if (data.id) this.waiting.get(data.id)?.(data);
         else if (data.failed) fail();
         else if (data.ready) (this.tell(""), ready());
-        else this.tell(`Loading the instrument: ${Math.round((100 * data.bytes) / all)} %`);
+        else this.tell(data.bytes < all ? loading(data.bytes / all) : "Starting the instrument…");
       };
       this.worker.onerror = () => {
         fail(); // of no effect once it is ready

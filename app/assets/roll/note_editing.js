@@ -1,5 +1,17 @@
-// Editing notes with the pointer: draw, move, resize at the right edge; a key deletes. Each edit gives a new piece.
-import { drawn, gridOf, indexOf, lengthened, moved, removed, toGrid } from "../music/edits.js";
+// Editing notes: with the pointer, draw, move, resize at the right edge, select with Shift; by keys, all of it. Each edit gives
+// a new piece.
+import {
+  drawn,
+  gridOf,
+  indexOf,
+  lengthened,
+  louder,
+  moved,
+  pasted,
+  quantisedTo,
+  removed,
+  toGrid,
+} from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at the end of a note that resize it; at most a third of the note, so that it can be moved
@@ -12,6 +24,24 @@ const longer = (ticks) => ({
   edit: (piece, chosen) => lengthened(piece, chosen, ticks),
   words: "changing note lengths",
 });
+
+const changing = (edit, words, by) => ({
+  edit: (piece, chosen) => edit(piece, chosen, by),
+  words,
+});
+// What keys do to the chosen notes; `much` with Shift, `other` with Alt.
+const KEYS = {
+  Delete: () => DELETE,
+  Backspace: () => DELETE,
+  ArrowUp: (grid, much, other) =>
+    other ? changing(louder, "changing velocities", 5) : shift(0, much ? 12 : 1),
+  ArrowDown: (grid, much, other) =>
+    other ? changing(louder, "changing velocities", -5) : shift(0, much ? -12 : -1),
+  ArrowLeft: (grid, much) => (much ? longer(-grid) : shift(-grid, 0)),
+  ArrowRight: (grid, much) => (much ? longer(grid) : shift(grid, 0)),
+  q: (grid) => changing(quantisedTo, "quantising notes", grid),
+  Q: (grid) => changing(quantisedTo, "quantising notes", (4 * grid) / 3),
+};
 
 export class Hand {
   // `acts`: edit(piece, words), touch(pitch, track)
@@ -49,6 +79,7 @@ export class Hand {
     const { roll } = this,
       tick = roll.tickAt(event),
       index = this.at(tick, pitch, lane.index);
+    if (index < 0 && event.shiftKey) return this.#marquee(tick, pitch, lane);
     this.acts.touch?.(pitch, lane.index);
     if (index < 0) return void this.draw(tick, pitch, lane);
     if (!this.chosen.has(index)) {
@@ -125,12 +156,47 @@ export class Hand {
     this.roll.draw();
   }
 
+  // The handlers of a drag that chooses the notes of a lane between two corners.
+  #marquee(tick, pitch, lane) {
+    const { roll } = this,
+      between = (value, one, other) =>
+        value >= Math.min(one, other) && value <= Math.max(one, other);
+    const move = (event) => {
+      const to = roll.tickAt(event),
+        high = roll.pitchIn(lane, event);
+      const isIn = ([onset, , note, , track]) =>
+        track === lane.index && between(onset, tick, to) && between(note, pitch, high);
+      this.choose(rowsOf(roll.piece).filter(isIn));
+    };
+    return { move, end: () => {} };
+  }
+
+  // Select all, copy, cut and paste at the cursor; returns whether the key was one of these.
+  #command(key) {
+    const { roll, chosen } = this,
+      { piece } = roll;
+    if (key === "a") this.choose(rowsOf(piece));
+    else if (["c", "x"].includes(key) && chosen.size) {
+      this.copied = [...chosen].map((index) => this.row(index));
+      if (key === "x") this.apply(DELETE, [...chosen]);
+    } else if (key === "v" && this.copied) {
+      const rows = pasted(piece, this.copied, toGrid(piece, roll.played ?? 0));
+      if (rows.length)
+        this.acts.edit(withRows(piece, [...rowsOf(piece), ...rows]), "pasting notes");
+      this.choose(rows);
+    } else return false;
+    return true;
+  }
+
   // Handle the keys of note editing; returns whether the key was one.
   key(event) {
-    if (!this.on || !this.chosen.size) return false;
-    const deletes = ["Delete", "Backspace"].includes(event.key);
-    if (deletes) this.apply(DELETE, [...this.chosen]);
-    else if (event.key === "Escape") this.choose([]);
-    return deletes || event.key === "Escape";
+    const { key, shiftKey, altKey } = event,
+      { chosen } = this;
+    if (!this.on) return false;
+    if (event.ctrlKey || event.metaKey) return this.#command(key.toLowerCase());
+    if (!chosen.size || !(KEYS[key] || key === "Escape")) return false;
+    if (key === "Escape") this.choose([]);
+    else this.apply(KEYS[key](gridOf(this.roll.piece), shiftKey, altKey), [...chosen]);
+    return true;
   }
 }

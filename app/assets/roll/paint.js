@@ -276,16 +276,16 @@ function paintGutter({ pen, ink, roll, gutter, height }) {
   }
 }
 
-// Paint the names of tracks, cut if too long, above their lanes, where no line crosses them.
+// Paint the names of tracks above their lanes, where no notes are, over the lines of bars.
 function paintNames({ pen, ink, roll, gutter }) {
   if (roll.laid.length < 2) return;
   pen.font = strong(pen.font.split("px ")[1]);
-  pen.fillStyle = ink.ink;
-  for (const lane of roll.laid) {
-    let { name } = lane;
-    while (name.length > 1 && pen.measureText(name).width > gutter - 2 * SIDE)
-      name = `${name.replace(/…$/, "").slice(0, -1)}…`;
-    pen.fillText(name, SIDE, lane.top - NAME / 2);
+  for (const { name, top } of roll.laid) {
+    const wide = pen.measureText(name).width + 2 * SIDE;
+    pen.fillStyle = ink.ground;
+    if (wide > gutter) pen.fillRect(gutter, top - NAME, wide - gutter, NAME - 1);
+    pen.fillStyle = ink.ink;
+    pen.fillText(name, SIDE, top - NAME / 2);
   }
 }
 

@@ -4,7 +4,8 @@ import { quantised } from "../music/edits.js";
 import { barAt, barCount, beatOf, endTick, linesFor, withBars } from "../music/piece.js";
 
 const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black keys from C
-const VELOCITY = 88;
+const VELOCITY = 88,
+  SUSTAIN = 64; // the controller of the pedal
 const CLICKS = { first: [76, 110], other: [77, 80] }; // pitch and velocity
 
 export class Recorder {
@@ -13,6 +14,8 @@ export class Recorder {
   octave = 5;
   track = 0;
   devices = [];
+  pedal = false;
+  sustained = new Set();
   down = new Map();
   pressed = new Map();
   played = [];
@@ -51,7 +54,15 @@ export class Recorder {
   message([status, pitch, velocity]) {
     const kind = status & 0xf0;
     if (kind === 0x90 && velocity) this.press(pitch, velocity);
+    else if ((kind === 0x80 || kind === 0x90) && this.pedal) this.sustained.add(pitch);
     else if (kind === 0x80 || kind === 0x90) this.release(pitch);
+    else if (kind === 0xb0 && pitch === SUSTAIN) this.hold(velocity >= 64);
+  }
+
+  // The pedal holds keys that are released, as longer notes.
+  hold(on) {
+    this.pedal = on;
+    if (!on) for (const pitch of this.sustained) this.release(pitch);
   }
 
   useKeys(on) {
@@ -89,6 +100,7 @@ export class Recorder {
   }
 
   release(pitch) {
+    this.sustained.delete(pitch);
     const was = this.down.get(pitch);
     if (!was) return;
     this.down.delete(pitch);

@@ -1,6 +1,7 @@
 // Trading bars: the user and the model play the same number of bars in turn, all in one piece. The answer is requested one
 // beat before the bar line, and starts as soon as its first beat is written.
 import {
+  barAt,
   barCount,
   beatOf,
   linesFor,
@@ -78,14 +79,24 @@ export class Trade {
     return this.turn !== null;
   }
 
-  // Record without answers.
+  // Record without answers: over the bars from the one that playback has reached, which play along, else after them.
   record() {
-    const { app, recorder } = this;
+    const { app, recorder } = this,
+      { desk, player } = app;
     this.#openPiece();
     this.turn = "alone";
-    this.onto = app.desk.current.id;
-    recorder.start(app.desk.current.piece, app.desk.settings.tempo);
-    this.say("One bar of count-in, then play; press Done to finish.");
+    const { id, piece } = desk.current,
+      after = recorder.barAfter(piece),
+      reached = player.entry?.id === id && player.tick > 0 ? barAt(piece, player.tick) : after,
+      bar = Math.min(reached, after);
+    this.onto = id;
+    recorder.start(piece, desk.settings.tempo, { bar });
+    if (bar < after) {
+      player.seek(piece.lines[bar]);
+      this.timer = setTimeout(() => player.play(), 1000 * (recorder.begun - clock()));
+    }
+    const over = bar < after ? ` over the piece, from bar ${bar + 1} on` : "";
+    this.say(`One bar of count-in, then play${over}; press Done to finish.`);
   }
 
   async start(bars) {
@@ -117,7 +128,7 @@ export class Trade {
     clearTimeout(this.timer);
     this.turn = null;
     if (turn === "asked" || isTheirs) app.composer.stop();
-    if (isTheirs || app.player.entry?.id === UNDER) app.player.pause();
+    if (isTheirs || turn === "alone" || app.player.entry?.id === UNDER) app.player.pause();
     const take = isTheirs ? this.#take : null;
     const unheard = isTheirs && !take ? this.whole : null; // its answer has not begun
     const whole = recorder.on ? recorder.stop() : unheard;

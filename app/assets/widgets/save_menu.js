@@ -67,11 +67,11 @@ function savesOf(app, entry) {
     others = (index) => [...piece.tracks.keys()].filter((other) => other !== index),
     track = (index) => (one) =>
       requests.saved(whole(one), [{ change: "drop", tracks: others(index) }]);
-  // The file of a take may lack the chords of its new bars.
-  const noted = (one) => (one.kind === "take" ? { ...plain(one), piece: { ...one.piece } } : one),
-    isOwn = (one) => isXml(asKept(one).file),
+  // The file has what the page does not show, such as words.
+  const isOwn = (one) => isXml(asKept(one).file),
     score = (one) =>
-      isOwn(one) ? requests.saved(asKept(one)) : requests.made(noted(one), "score");
+      isOwn(one) ? requests.saved(asKept(one)) : requests.made(whole(one), "score"),
+    exact = (one) => requests.made(whole(one), "score", [], { exact: true });
   const tracks = used.map((index) => {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
@@ -88,6 +88,7 @@ function savesOf(app, entry) {
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
+    !isOwn(entry) && ["Score with exact lengths", ", exact.musicxml", XML, exact, "not simplified"],
     !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }

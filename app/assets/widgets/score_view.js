@@ -1,6 +1,5 @@
 // The score of the piece, in place of the roll: from the MusicXML that was opened, or notated from the notes.
 // OpenSheetMusicDisplay engraves it; it is loaded when a score is first shown.
-import { asRead } from "../music/notation.js";
 import { barAt, barCount } from "../music/piece.js";
 import { count, make, marked } from "./parts.js";
 import { asKept, isXml } from "./save_menu.js";
@@ -11,7 +10,7 @@ const MARGIN = 20; // pixels above a bar that is scrolled to
 const SIZES = { wide: 0.85, small: 0.6 };
 const SMALL = 640; // pixels of width
 const PAUSE = 150; // milliseconds from a change of width to a new layout
-const SIMPLIFIED = "Rhythms are simplified for reading, but not in a saved score.";
+const SIMPLIFIED = "Rhythms are simplified for reading.";
 const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
@@ -39,8 +38,7 @@ async function scoreOf(app, entry) {
   const parsed = (xml) => new DOMParser().parseFromString(xml, "application/xml");
   const own = parsed((await ownOf(app, entry)) ?? "<none/>");
   if (own.documentElement.nodeName === "score-partwise") return { score: own, isOwn: true };
-  const read = { ...entry, file: null, piece: asRead(entry.piece) };
-  return { score: parsed(await written(app, read)), isOwn: false };
+  return { score: parsed(await written(app, { ...entry, file: null })), isOwn: false };
 }
 
 export class ScoreView {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,8 +20,9 @@ from tokenization.edit import Edit
 from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
+from tokenization.midi.instruments import INSTRUMENTS
 from tokenization.midi.writing import written_ticks_per_beat
-from tokenization.score import Columns, Score
+from tokenization.score import Columns, Score, Track
 
 
 def piece_data(score: Score, bars: int) -> dict[str, Any]:
@@ -58,12 +59,8 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
     tempos = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
     return {
         "tracks": [
-            {
-                "name": track.name or ("Drums" if track.is_drum else f"Track {number}"),
-                "program": track.program,
-                "drum": track.is_drum,
-            }
-            for number, track in enumerate(score.tracks, 1)
+            {"name": name, "program": track.program, "drum": track.is_drum}
+            for name, track in zip(_names(score.tracks), score.tracks, strict=True)
         ],
         # Onset, duration, pitch, velocity and track, in order of onset.
         "notes": _column_rows(score.notes),
@@ -75,6 +72,21 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
         "meters": _column_rows(score.meters),
         "lines": bar_lines(score, bars).tolist(),
     }
+
+
+def _names(tracks: Sequence[Track]) -> list[str]:
+    """Return the names of tracks: their instruments if they have none, or share one as in a file of type 0."""
+    kinds: dict[str, set[tuple[int, bool]]] = defaultdict(set)
+    for track in tracks:
+        kinds[track.name].add((track.program, track.is_drum))
+    return [
+        track.name
+        if track.name and len(kinds[track.name]) == 1
+        else "Drums"
+        if track.is_drum
+        else INSTRUMENTS[track.program]
+        for track in tracks
+    ]
 
 
 def _column_rows(table: Columns) -> list[list[int]]:

@@ -80,7 +80,8 @@ def visit(browser: Browser, address: str):
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: failures.append(str(error)))
         page.goto(address)
-        expect(page.locator(".mg-stage h2")).not_to_have_text("…")
+        loaded = 4 * WAIT  # Python in a browser, on a busy machine
+        expect(page.locator(".mg-stage h2")).not_to_have_text("…", timeout=loaded)
         rest(page)  # until it is drawn
         return page
 

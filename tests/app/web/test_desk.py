@@ -49,7 +49,7 @@ def test_reload(page: Page):
     page.get_by_role("button", name="Redo").click()
     expect(page.locator(".mg-take")).to_have_count(2)
     expect(page.locator(".mg-take .mg-star[aria-pressed=true]")).to_have_count(1)
-    expect(page.locator("#mg-tempo input[type=number]")).to_have_value("1.4")
+    expect(page.locator("#mg-tempo input[type=number]")).to_have_value("168")
 
 
 def test_a_project_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):

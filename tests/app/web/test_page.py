@@ -68,18 +68,22 @@ def test_begin(page: Page):
     begin(page, "nothing")
     for label, choice in (("Key", "G minor"), ("Time signature", "3/4")):
         idea.get_by_label(label).select_option(choice)
-    idea.get_by_role("button", name="Instruments").click()
-    idea.get_by_label("Flute").check()
-    page.keyboard.press("Escape")
+    idea.get_by_label("Instruments").fill("Violin, violin, kazoo")
+    go_on(page, bars=1)
+    expect(alarm).to_contain_text("There is no instrument 'kazoo'")
+    idea.get_by_label("Instruments").fill("violin, Violin")
+    idea.get_by_label("Instruments").press("Tab")
+    idea.get_by_label("Add an instrument").select_option("Flute")
+    expect(idea.get_by_label("Instruments")).to_have_value("Violin, Violin, Flute")
     idea.get_by_label("Tempo").fill("5")
     go_on(page, bars=1)
-    expect(alarm).to_contain_text("The tempo is 5; it must be from 10")
+    expect(alarm).to_contain_text("The tempo is 5; it must be from 30")
     idea.get_by_label("Tempo").fill("72")
     go_on(page, bars=1)
     await_end(page)
     expect(alarm).to_be_hidden()
     piece = page.evaluate("musicgen.desk.takes[0].piece")
-    assert [track["name"] for track in piece["tracks"]] == ["Flute"]
+    assert [track["name"] for track in piece["tracks"]] == ["Violin", "Violin 2", "Flute"]
     assert (piece["tempos"], piece["meters"][0][1:]) == ([[0, 72]], [3, 4])
 
 
@@ -254,6 +258,11 @@ def test_add_parts_and_harmonise(page: Page):
     after = page.evaluate(NOTES)
     rows = [after[i : i + 5] for i in range(0, len(after), 5)]
     assert [number for row in rows if row[4] == 0 for number in row] == before
+    page.get_by_role("button", name="Harmonise", exact=True).click()
+    page.get_by_role("button", name="Chord symbols", exact=True).click()
+    expect(page.locator(ALARM)).to_contain_text("All chords are locked; select bars and unlock")
+    choose_bars(page, 1, 2)
+    act(page, "Unlock chords")
     page.get_by_role("button", name="Harmonise", exact=True).click()
     page.get_by_role("button", name="Chord symbols", exact=True).click()
     await_end(page)

@@ -72,8 +72,19 @@ def test_music_that_does_not_come_back_and_other_metres_are_no_sources():
     score = without(of_sections("ABABAB"), 8, 12)
     again = LANGUAGE.encode(score).ids
     assert LANGUAGE.infilling(again, 8, 12).sources
-    other = score.replace(meters=Meters([0, 8 * 96, 12 * 96], [4, 2, 4], [4, 4, 4]))
+    other = score.replace(meters=Meters(*np.array([[0, 8 * 96, 12 * 96], [4, 2, 4], [4, 4, 4]])))
     assert LANGUAGE.infilling(LANGUAGE.encode(other).ids, 8, 16).sources == {}
+
+
+def test_rests_are_no_sources_and_do_not_make_a_return_likely():
+    score = without(of_sections("ABCDEFGH"), 8, 28)
+    ids = LANGUAGE.encode(score).ids.astype(np.int64)
+    for bars in ((8, 12), (16, 20)):
+        assert LANGUAGE.infilling(ids, *bars).sources == {}
+    two = of_sections("ABABAB", tracks=2)
+    notes = two.notes[(two.notes.track == 0) | (two.notes.onset_ticks < 96 * 4)]
+    sheet = LANGUAGE.sheet(LANGUAGE.encode(two.replace(notes=notes)).ids)
+    assert likeliest(sheet, 16, 20, np.array([False, True]))[0] == 0
 
 
 @settings(max_examples=40)

@@ -328,7 +328,7 @@ def test_a_dropped_track_takes_nothing_of_the_others_along(data, draw):
     assume(len(channels) > 1)
     track = draw.draw(st.sampled_from(range(len(channels))))
     out = made(data, {"change": "drop", "tracks": [track]})
-    whole = {"set_tempo", "time_signature", "key_signature", "marker"}
+    whole = {"set_tempo", "time_signature", "key_signature", "marker", "cue_marker"}
 
     def left(event: Event) -> Event | None:
         own = event.channel == channels[track] or event.track == f"part {track}"

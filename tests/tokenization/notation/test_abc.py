@@ -115,3 +115,31 @@ def test_chords_of_a_transposed_voice_are_transposed():
     found = read('"Am7"A2 "G/B"B2|"N.C."c4|', "M:4/4\nL:1/4\nK:C transpose=-2")
     assert pitches(found) == [67, 69, 70]
     assert [marker.text for marker in found.markers] == ["G_m7", "F_M", "N_N"]
+
+
+def test_title_composer_key_and_words_are_read():
+    tune = b"""X:1
+T:Own Air
+C:Me
+M:4/4
+L:1/4
+K:Em
+EFGA|B2 A2|E4|
+w: Oh fair~and bon-ny | * day | _
+K:G
+G4|]
+"""
+    found = read_abc(tune, GENEROUS, "air.abc")
+    assert (found.texts.title, found.texts.composer) == ("Own Air", "Me")
+    assert found.key_signature == (1, True)
+    assert [row.tolist() for row in found.key_changes.columns] == [[3 * 4 * 480], [1], [0]]
+    sung = [(one.onset_ticks / 480, one.text, one.continues) for one in found.texts.lyrics]
+    words = [(0, "Oh"), (1, "fair and"), (2, "bon"), (3, "ny"), (6, "day")]
+    assert sung == [(at, text, text == "bon") for at, text in words]
+
+
+def test_words_title_and_key_survive_midi():
+    tune = b"X:1\nT:Air\nC:Me\nM:4/4\nL:1/4\nK:Em\nEFGA|\nw: Oh bon-ny day\n"
+    found = read_abc(tune, GENEROUS, "air.abc")
+    again = read_midi(write_midi(found))
+    assert (again.texts, again.key_signature) == (found.texts, (1, True))

@@ -1,18 +1,19 @@
-"""Measures what bands keep of what is given: python -m tests.tools.measure.roles roles FILE… --data data/groove ….
+"""Measures what bands keep of what is given: python -m tests.tools.measure.roles TABLE --files FILE … --data SET …
 
-The first word chooses a table, each with n and a 95 % interval (over takes; of counts, Wilson's):
+Each number has a 95 % interval (over takes; of counts, Wilson's) and n. The tables:
 
-roles    16 new bars after the last 16 given ones, of own bands, of FILEs and of pieces of prepared sets. Shares of
+roles    16 new bars after the last 16 given ones, of own bands, of files, and of pieces of prepared sets. Shares of
          parts: with half to double their notes a bar, and silent. Mean Jaccard index of the onsets of parts that moved
-         together (`TOGETHER` before) in the bars in which one of them plays. Of the drums, hits in the last of eight
-         bars that other bars lack, to those given. Bars whose chord has the root of the bar twelve before.
-sound    Of the same takes, by part: the share of the commonest velocity, of notes that last to the next one, and bars
-         with a pedal; of the highest part, its range in semitones and leaps of a fifth or more. Given → written.
-plan     the key kept: alone, and with a drawn curve of density, register and loudness.
-nothing  pieces from nothing: key as asked and metre kept, chords in winds and notes out of range; of pop, the bars
-         that return, that repeat a bar exactly, and the entropy of lengths. The first word may be followed by no FILE.
+         together (`TOGETHER` before). Of the drums, hits in the last of eight bars that other bars lack, to those
+         given. Bars of twelve-bar forms whose chord has the root of the bar twelve before. Of the same takes, as given
+         and as written: the shares of the commonest velocity, of notes that last to the next one, and of bars with a
+         pedal; of the highest part, its range in semitones and leaps of a fifth or more. A piece of a set is read at
+         the grid of its language, which rounds velocities and lengths on both sides.
+plan     The key kept, without a plan and with a drawn curve of density, register and loudness.
+nothing  Pieces from nothing: key as asked and metre kept, chords in winds and notes out of range; of pop, the bars
+         that return, that repeat a bar exactly, and the entropy of lengths, beside 32 bars of the sets.
 
-Rows of a set are read at its grid, so `sound` is measured on files. `real` is how the pieces themselves go on.
+`real` is how the pieces themselves go on. With `--free`, parts keep neither promises nor habits.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ import numpy as np
 
 from app import output
 from evaluation.metrics.estimates import estimate, mean
-from evaluation.metrics.form import form
-from evaluation.metrics.window import commonest, statistics, tops
+from evaluation.metrics.form import between, form, tops
 from evaluation.study.piece_jobs import Choice, draw_pieces
 from musicgen.continuation import Continuation, run_together
 from musicgen.generation.request import Request
@@ -41,6 +41,7 @@ from tests.tools.options import options
 from tests.tools.page.own_files import own_files
 from tokenization.analysis.chords import ROOTS, named
 from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.shares import commonest, entropy
 from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.promises import HIGHEST, IS_SINGLE, LOWEST
 from tokenization.ensemble.spelling import instrument_of
@@ -200,10 +201,10 @@ def pieces(given: Namespace, model: Playable) -> Iterator[tuple[str, str, Piece,
     files = {name: made[name].data for name in OWN}
     files |= {"big band": big_band(), "organ blues": organ_blues()}
     files |= {path.stem: path.read_bytes() for path in sorted(EXAMPLES.glob("trio-*.mid"))}
-    if given.own:
+    if not given.without_own:
         for name, data in files.items():
             yield "own bands", name, model.read(data), None
-    for path in given.files:
+    for path in map(Path, given.files):
         piece = model.read(path)
         yield "files", path.stem, piece, piece.score if piece.bars >= 2 * BARS else None
     for folder in given.data:
@@ -370,16 +371,14 @@ def print_nothing(model: Playable, given: Namespace) -> None:
     for _ in run_together(works):
         pass
     found: Found = defaultdict(list)
-    for n, (idea, work) in enumerate(zip(ideas, works[:-1], strict=True)):
+    for idea, work in zip(ideas, works[:-1], strict=True):
         score = work.takes()[0].score
         names = model.language.beginnings()["key"]
         key = key_of(model.language.sheet(model.language.encode(score).ids))
         found["key as asked"].append(key == names.index(idea["key"]))
-        metre = tuple(map(int, str(idea["metre"]).split("/")))
-        times = {
-            *zip(score.meters.numerator.tolist(), score.meters.denominator.tolist(), strict=True)
-        } or {(4, 4)}
-        found["metre kept"].append(times == {metre} or (n >= 0 and same_metre(times, metre)))
+        meters = score.meters
+        times = {*zip(meters.numerator.tolist(), meters.denominator.tolist(), strict=True)}
+        found["metre kept"].append({f"{top}/{low}" for top, low in times} == {idea["metre"]})
         for track, about in enumerate(score.tracks):
             notes = score.notes[score.notes.track == track]
             if about.is_drum or not len(notes):
@@ -390,35 +389,37 @@ def print_nothing(model: Playable, given: Namespace) -> None:
             if IS_SINGLE[instrument]:
                 found["chords in winds"].append(len(np.unique(notes.onset_ticks)) < len(notes))
     for take in works[-1].takes():
-        measured = form(take.score, 0, LONG)
-        lengths = (statistics(take.score, 0, LONG) or {}).get("length_entropy")
-        for name, value in (
-            ("returns", measured["returns"]),
-            ("exact", measured["repeats"]),
-            ("lengths", lengths),
-        ):
-            found[name].append(value)
-    print_table("from nothing", {"": found}, tuple(found))
+        add_form(take.score, found)
+    rows = {"written": found}
+    for folder in given.data:
+        rows[f"{folder}: real"] = defaultdict(list)
+    given.without_own, given.files = True, []
+    for group, _, piece, _ in pieces(given, model):
+        for folder in given.data:
+            if Path(folder).name == group:
+                add_form(piece.score, rows[f"{folder}: real"])
+    print_table("from nothing", rows, tuple(found))
 
 
-def same_metre(times: set[tuple[int, int]], metre: tuple[int, ...]) -> bool:
-    return {(2 * top, 2 * low) for top, low in times} == {metre} or {
-        (top, low) for top, low in times
-    } == {metre}
+def add_form(score: Score, found: Found) -> None:
+    """Add the bars of a piece's beginning that return, and that repeat, and the entropy of its lengths."""
+    measured = form(score, 0, LONG)
+    notes = between(score.pitched, 0, int(bar_lines(score, LONG)[-1]))
+    twelfths = np.round(12 * notes.duration_ticks / score.ticks_per_beat)
+    values = measured["returns"], measured["repeats"], entropy(twelfths)
+    for name, value in zip(("returns", "exact", "lengths"), values, strict=True):
+        found[name].append(value)
 
 
 def main() -> int:
-    if len(sys.argv) < 2 or sys.argv[1] not in TABLES:
-        print(__doc__)
-        return 2
     given = options(
-        __doc__, words=[word for word in sys.argv[2:] if not word.endswith((".mid", ".mxl", ".abc", ".musicxml"))],
-        data=[], pieces=10, takes=3, seed=1, split="validation", model="ensemble", free=False, each=False, own=0,
+        __doc__, "table", files=[], data=[], pieces=10, takes=3, seed=1, split="validation", model="ensemble",
+        free=False, each=False, without_own=False,
     )  # fmt: skip
-    given.files = [
-        Path(word) for word in sys.argv[2:] if word.endswith((".mid", ".mxl", ".abc", ".musicxml"))
-    ]
-    TABLES[sys.argv[1]](load(given.model), given)
+    if (table := str(given.table)) not in TABLES:
+        print(f"there is no table {table!r}; choose one of {', '.join(TABLES)}")
+        return 2
+    TABLES[table](load(given.model), given)
     return 0
 
 

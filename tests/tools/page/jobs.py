@@ -154,7 +154,7 @@ def outcome(page: Page, job: str, file: OwnFile) -> Outcome:
     is_xml = file.name.endswith(".musicxml") and job != "new idea"
     saved = downloaded(page, "Score (MusicXML)" if is_xml else "MIDI")
     try:
-        read = _read_by_others(saved, is_xml)
+        read = read_by_others(saved, is_xml)
         changed = 0 if job == "new idea" else _changed(file, saved, job, where)
         if page.evaluate(NEW) == 0 and not job.startswith("rewrite"):
             return Outcome(failed="nothing was written")
@@ -163,7 +163,7 @@ def outcome(page: Page, job: str, file: OwnFile) -> Outcome:
     return Outcome(changed=changed, read=read)
 
 
-def _read_by_others(data: bytes, is_xml: bool) -> str:
+def read_by_others(data: bytes, is_xml: bool) -> str:
     """Read a saved file with another library, and return its name."""
     if is_xml:
         from music21 import converter

@@ -20,6 +20,7 @@ ACTS: dict[type[Change], Callable[[OpenScore, Any], None]] = {
     changes.Tempo: sign_changes.set_tempo,
     changes.Key: sign_changes.set_key,
     changes.Metre: sign_changes.set_metre,
+    changes.Chords: sign_changes.set_chords,
     changes.Cut: sign_changes.cut,
     changes.Program: track_changes.set_program,
     changes.Volume: track_changes.set_volume,

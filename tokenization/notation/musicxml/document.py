@@ -8,8 +8,7 @@ import zipfile
 import zlib
 from xml.parsers import expat
 
-from tokenization.limits import Limits
-from tokenization.midi.reading import ZIP
+from tokenization.limits import ZIP, Limits
 
 # Parse untrusted XML in bounded memory. Nothing is fetched, and internal DTDs are refused, because entities declared
 # there can expand to gigabytes.

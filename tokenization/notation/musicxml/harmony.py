@@ -11,14 +11,14 @@ from tokenization.analysis.chords import (
     LETTERS,
     NO_CHORD,
     ROOTS,
-    first_known_tick,
     named,
     parse,
     pitch_class,
+    symbol_of,
 )
 from tokenization.score import Score
 
-Symbol = tuple[int, str]  # a tick, and a chord with its bass if that is not the root: C_m7, C_M/E
+Symbol = tuple[int, str]  # a tick, and a chord, or its symbol if that says more: C_m7, C/E, F7#9
 Spelling = Callable[[int], tuple[str, int]]  # pitch class → step, alteration
 
 # MusicXML kind → quality; the first kind of each quality is the one written.
@@ -33,6 +33,7 @@ _QUALITIES = {
 }
 _KINDS = {quality: kind for kind, quality in reversed(_QUALITIES.items())}
 _BASS = re.compile(r"/([A-G])([#♯b♭]{0,2})$")
+_KIND = re.compile(r"[A-G][♯♭]*(.*?)(?:/[A-G][♯♭]*)?$")
 
 
 def chord_in(element: ET.Element, transpose: int) -> str | None:
@@ -43,7 +44,11 @@ def chord_in(element: ET.Element, transpose: int) -> str | None:
     root, bass = (_tone(element, name, transpose) for name in ("root", "bass"))
     if root is None or kind not in _QUALITIES:
         return None
-    return _name(root, _QUALITIES[kind], bass)
+    name, low = _name(root, _QUALITIES[kind], bass), f"/{bass}" if bass else ""
+    stated = element.find("kind")
+    kind = "" if stated is None else stated.get("text", "")
+    symbol = symbol_of(f"{root}{kind}")  # F7#9
+    return symbol + low if symbol and parse(symbol) == parse(name) else name
 
 
 def _tone(element: ET.Element, name: str, transpose: int) -> str | None:
@@ -67,16 +72,14 @@ def _name(root: str, quality: str, bass: str | None) -> str:
 
 
 def symbols_of(score: Score, start: int = 0) -> list[Symbol]:
-    """Return the chord changes of a score from a tick on, without uncertain chords at its start."""
-    basses = {m.onset_ticks: _BASS.search(m.text) for m in score.markers if parse(m.text)}
-    chords = named(score)
-    first = max(start, first_known_tick(chords))
-    found = {m.onset_ticks: m.text for m in chords if m.onset_ticks >= first}
-    for tick, text in found.items():
-        if bass := basses[tick]:
-            root, _, quality = text.partition("_")
-            found[tick] = _name(root, quality, ROOTS[pitch_class(*bass.groups())])
-    rows = sorted(found.items())
+    """Return the chord changes of a score from a tick on, without guesses."""
+    rows = sorted(
+        {
+            one.onset_ticks: one.symbol or one.text
+            for one in named(score)
+            if one.onset_ticks >= start and not one.is_guess
+        }.items()
+    )
     return rows[:1] + [row for before, row in pairwise(rows) if row[1] != before[1]]
 
 
@@ -90,6 +93,8 @@ def harmony(name: str, spelling: Spelling) -> ET.Element:
     root, _, quality = (parse(name) or name).partition("_")
     _add_tone(element, "root", spelling(ROOTS.index(root)))
     ET.SubElement(element, "kind").text = _KINDS[quality]
+    if (symbol := symbol_of(name)) and (written := _KIND.match(symbol)) and written[1]:
+        element[-1].set("text", written[1])
     if bass := _BASS.search(name):
         _add_tone(element, "bass", spelling(pitch_class(*bass.groups())))
     return element

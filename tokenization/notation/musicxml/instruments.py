@@ -154,7 +154,7 @@ _LEFT = re.compile(r"\b(left|l\.? ?h\.?|lower|linke)\b|\(staff 2\)", re.IGNORECA
 def are_hands(one: Track, other: Track) -> bool:
     """Return whether two tracks are the right and the left hand of one keyboard player."""
     alike = one.program == other.program and not one.is_drum and not other.is_drum
-    keyboard = _stated(replace(one, name="")).clefs == _GRAND
+    keyboard = _stated(replace(one, name="keys")).clefs == _GRAND
     second = _LEFT.search(other.name) is not None
     return (
         alike

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from copy import deepcopy
+from itertools import takewhile
 
 import numpy as np
 
 from tokenization import changes
+from tokenization.analysis.chords import NO_CHORD, parse
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml.elements import (
     ATTRIBUTES,
+    BEFORE_MUSIC,
+    REPEATS,
     OpenScore,
     put_attribute,
     tree,
+    value,
 )
+from tokenization.notation.musicxml.harmony import harmony
+from tokenization.notation.musicxml.note_changes import spelled
 from tokenization.notation.written import TICKS_PER_BEAT, bar_ticks, played
 
 USUAL_TEMPO = 120.0  # before the first
@@ -140,6 +148,74 @@ def set_metre(score: OpenScore, change: changes.Metre) -> None:
             returns = old if old is not None else tree("time", ("beats", 4), ("beat-type", 4))
             put_attribute(score.attributes(part, stop), deepcopy(returns))
     score.find()
+
+
+def set_chords(score: OpenScore, change: changes.Chords) -> None:
+    """Put chord symbols in place of those of a span; what was in force returns after it."""
+    if score.has_repeats:
+        raise NotKept(REPEATS)
+    first, last = score.span(change)
+    old = [one for measures in score.measures for one in _harmonies(score, measures)]
+    before = [element for tick, element, _ in sorted(old, key=lambda one: one[0]) if tick < last]
+    new = [
+        (score.reading.tick_in_file(tick), text)
+        for tick, text, is_guess in zip(change.ticks, change.symbols, change.guesses, strict=True)
+        if not is_guess
+    ]
+    returns = before and last < score.end and not any(tick == last for tick, _, _ in old)
+    kept = deepcopy(before[-1]) if returns else None
+    for tick, element, measure in old:
+        if first <= tick < last:
+            measure.remove(element)
+    part = _chord_part(score)
+    for tick, text in new:
+        bar, since = score.place(tick)
+        fifths = round(score.in_force(part, bar, "key/fifths", 0))
+        by = score.transposed(part, bar)
+        names = [spelled(tone - by, fifths)[:2] for tone in range(12)]
+        name = NO_CHORD if parse(text) == NO_CHORD else text
+        _put_at(score, part, bar, since, harmony(name, names.__getitem__))
+    if kept is not None:
+        _put_at(score, part, *score.place(int(last)), kept)
+    score.find()
+
+
+def _chord_part(score: OpenScore) -> int:
+    """Return the part above which chords are written: the first with some, else the first that is pitched."""
+    has_chords = [part.find("measure/harmony") is not None for part in score.parts]
+    drums = [all(track.is_drum for track in part.tracks) for part in score.written.parts]
+    return min(range(len(score.parts)), key=lambda part: (not has_chords[part], drums[part]))
+
+
+def _harmonies(
+    score: OpenScore, measures: list[ET.Element]
+) -> Iterator[tuple[int, ET.Element, ET.Element]]:
+    """Yield the chord symbols of a part with their ticks and bars."""
+    divisions = 1.0
+    for number, measure in enumerate(measures):
+        at = 0.0
+        for element in measure:
+            length = value(element.find("duration"))
+            if element.tag == "attributes":
+                divisions = value(element.find("divisions")) or divisions
+            elif element.tag == "harmony":
+                offset = at + value(element.find("offset"))
+                tick = score.layout.starts[number] + round(offset * TICKS_PER_BEAT / divisions)
+                yield tick, element, measure
+            elif element.tag in ("backup", "forward"):
+                at = max(0.0, at + (length if element.tag == "forward" else -length))
+            elif element.tag == "note" and not {"grace", "chord"} & {one.tag for one in element}:
+                at += length
+
+
+def _put_at(score: OpenScore, part: int, bar: int, since: int, element: ET.Element) -> None:
+    """Put an element without a length into a bar, at ticks since its start."""
+    measure = score.measures[part][bar]
+    units = since * score.in_force(part, bar, "divisions", 1) / TICKS_PER_BEAT
+    place = sum(1 for _ in takewhile(lambda one: one.tag in BEFORE_MUSIC or one.tag == "harmony", measure))  # fmt: skip
+    moves = [tree(tag, ("duration", f"{units:g}")) for tag in ("forward", "backup") if units]
+    for number, one in enumerate([*moves[:1], element, *moves[1:]]):
+        measure.insert(place + number, one)
 
 
 def _last(measures: list[ET.Element], tag: str, bar: int) -> ET.Element | None:

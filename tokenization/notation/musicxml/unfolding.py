@@ -23,6 +23,7 @@ def unfold(root: ET.Element, order: Sequence[int]) -> None:
         measures = part.findall("measure")
         before = [*_states(measures)]
         passes: Counter[int] = Counter()
+        all_passes = Counter(order)
         in_force: State = {}
         for measure in measures:
             part.remove(measure)
@@ -30,7 +31,7 @@ def unfold(root: ET.Element, order: Sequence[int]) -> None:
             passes[number] += 1
             measure = deepcopy(measures[number])
             _drop_signs(measure, is_last=place + 1 == len(order))
-            _choose_verse(measure, passes[number])
+            _choose_verse(measure, passes[number], is_last=passes[number] == all_passes[number])
             if place and number != order[place - 1] + 1:
                 _restate(measure, before[number], in_force)
             in_force = before[number] | dict(_stated_in(measure))
@@ -98,16 +99,20 @@ def _drop_signs(measure: ET.Element, *, is_last: bool) -> None:
         ET.SubElement(line, "bar-style").text = "light-heavy"
 
 
-def _choose_verse(measure: ET.Element, number: int) -> None:
-    """Keep the verse of a pass if a note has several."""
+def _choose_verse(measure: ET.Element, number: int, *, is_last: bool) -> None:
+    """Keep the verse of a pass if a note has several; the last pass also keeps those that follow."""
     for note in measure.iterfind("note"):
         lyrics = note.findall("lyric")
-        own = [one for one in lyrics if one.get("number", "1") == str(number)]
-        for lyric in lyrics:
-            if own and lyric not in own:
+        numbers = [
+            int(verse) if (verse := one.get("number", "1")).isdecimal() else 1 for one in lyrics
+        ]
+        if number not in numbers:
+            continue
+        for lyric, verse in zip(lyrics, numbers, strict=True):
+            if verse < number or (verse > number and not is_last):
                 note.remove(lyric)
-        for lyric in own:
-            lyric.set("number", "1")
+            else:
+                lyric.set("number", str(verse - number + 1))
 
 
 def _number(measure: ET.Element, part: ET.Element, place: int) -> None:

@@ -95,6 +95,7 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
         (f"form {PIANO} --data band --recall 2", "recall is 2"),
         (f"infilling {PIANO} --data band --gap 17", "--gap is 17; at most 16 bars can be filled"),
         (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
+        ("accompaniment --data groove", "name at least one model, such as ensemble"),
         (f"accompaniment {PIANO} --data groove --bars 0", "--bars is 0; it must be 1 or more"),
         (
             f"realism {REMI} --data remi --split validation --prompt-bars 1 --bars 3",

@@ -5,7 +5,6 @@ import { changesBetween, drawn, joined, lengthened, moved, quantised, removed } 
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
-import { asRead } from "../../../../app/assets/music/notation.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
@@ -46,14 +45,6 @@ function longRoll(bars) {
 }
 
 export const tests = {
-  "notation has simple durations and one voice per staff"() {
-    const beat = 12, drums = { name: "Drums", program: 0, drum: true };
-    const song = { ...piece([[1, 30, 72, 80, 0], [12, 10, 74, 80, 0], [24, 3, 76, 80, 0], [48, 4, 72, 80, 0], [52, 4, 72, 80, 0], [56, 3, 72, 80, 0]]), ticksPerBeat: beat };
-    const read = rowsOf(asRead(song)).map((row) => row.slice(0, 2));
-    equal(read, [[0, 12], [12, 12], [24, 6], [48, 4], [52, 4], [56, 4]]); // cut, up to the next, a rest, triplets
-    const kit = { ...piece([[0, 1, 36, 80, 0], [6, 1, 38, 80, 0], [24, 1, 36, 80, 0]]), ticksPerBeat: beat, tracks: [drums] };
-    equal(rowsOf(asRead(kit)).map((row) => row.slice(0, 2)), [[0, 6], [6, 6], [24, 12]]);
-  },
   "a drag selects bars, and moves the end of the prompt"() {
     const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
     listenForDrags(roll);
@@ -235,6 +226,27 @@ export const tests = {
     equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
     equal(changesHeard(song, plain), []);
     equal(changesHeard(song, played), [{ change: "program", track: 0, program: 42 }, { change: "volume", track: 0, volume: 80 }, { change: "drop", tracks: [1] }, { change: "transpose", semitones: 3 }, { change: "tempo", times: 0.5 }]);
+  },
+  "keys move, lengthen, shade, quantise, copy and paste the chosen notes"() {
+    const { roll, hand, at } = handled(piece([[0, 12, 60, 80, 0], [13, 12, 62, 80, 0]])), rows = () => rowsOf(roll.piece);
+    const key = (name, more = {}) => hand.key({ key: name, ...more });
+    equal([key("ArrowUp"), key("a", { ctrlKey: true }), hand.chosen.size], [false, true, 2]);
+    equal([key("ArrowUp"), key("ArrowUp", { altKey: true }), key("ArrowRight", { shiftKey: true })], [true, true, true]);
+    equal(rows(), [[0, 15, 61, 85, 0], [13, 15, 63, 85, 0]]);
+    key("q");
+    equal(rows(), [[0, 15, 61, 85, 0], [12, 15, 63, 85, 0]]);
+    roll.played = 96;
+    equal([key("c", { ctrlKey: true }), key("v", { metaKey: true }), key("b", { ctrlKey: true })], [true, true, false]);
+    equal(rows().slice(2), [[96, 15, 61, 85, 0], [108, 15, 63, 85, 0]]);
+    equal([key("Escape"), hand.chosen.size], [true, 0]);
+    const from = { ...at(94, 60, 0), shiftKey: true }, drag = hand.down(from, roll.placeAt(from));
+    drag.move(at(120, 63, 0));
+    equal(hand.chosen.size, 2);
+    key("x", { ctrlKey: true });
+    equal(rows().length, 2);
+    roll.played = 190; // past the end, notes are cut
+    key("v", { ctrlKey: true });
+    equal(rows().slice(2), [[189, 3, 61, 85, 0]]);
   },
   "edits are changes of the rows that they were made of, and later ones are joined to them"() {
     const song = piece([[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]), up = moved(song, [0], 12, 2);

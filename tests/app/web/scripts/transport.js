@@ -274,6 +274,13 @@ export const tests = {
     equal(heard, [["on", 60, 88], ["off", 60], ["on", 76, 88], ["off", 76]]);
     recorder.message([0x91, 64, 99]);
     recorder.message([0x91, 64, 0]);
+    recorder.message([0xb1, 64, 127]); // the pedal holds the next key
+    recorder.message([0x91, 65, 99]);
+    recorder.message([0x81, 65, 0]);
+    ok(recorder.down.has(65) && heard.at(-1)[0] === "on");
+    recorder.message([0xb1, 64, 0]);
+    ok(!recorder.down.has(65));
+    equal(heard.splice(-2), [["on", 65, 99], ["off", 65]]);
     equal(heard.slice(4), [["on", 64, 99], ["off", 64]]);
   },
   "a recording is quantised after the last note, in its part"() {

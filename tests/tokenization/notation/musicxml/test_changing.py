@@ -218,6 +218,26 @@ def test_signs_are_set_and_return():
         made(duet(), {"change": "metre", "beats": 3, "unit": 4})
 
 
+def test_chords_are_written_over_bars():
+    asked = {
+        "change": "chords",
+        "ticks": [BAR, BAR + 960],
+        "symbols": ["Bb7", "F♯m/A"],
+        "guesses": [0, 0],
+    }
+    for data in SCORES.values():
+        out = made(data, {**asked, "start": BAR, "stop": 2 * BAR})
+        found = [(one.onset_ticks, one.text) for one in read_file(out).markers]
+        old = [(one.onset_ticks, one.text) for one in read_file(data).markers]
+        assert found[1:3] == [(BAR, "Bb_7"), (BAR + 960, "F#_m/A")]
+        assert [one for one in found if not BAR <= one[0] <= 2 * BAR] == [
+            one for one in old if not BAR <= one[0] <= 2 * BAR
+        ]
+        assert found[3] == next(((at, text) for at, text in old if at == 2 * BAR), (2 * BAR, "C_M"))
+        gone, come = differences(data, out)
+        assert {*gone, *come} <= {"harmony", "forward", "backup"}
+
+
 def test_tracks_change():
     assert (
         read_file(made(duet(), {"change": "program", "track": 1, "program": 66})).tracks[1].program
@@ -290,3 +310,20 @@ def test_what_a_score_with_repeats_cannot_hold_is_said():
 def test_wrong_changes_are_refused_in_a_sentence(wrong, said):
     with pytest.raises(ValueError, match=said):
         made(duet(), wrong)
+
+
+def test_chords_of_bars_change_and_keep_their_symbols():
+    """The chord in force returns after them; guesses are not written."""
+    data = SCORES["lead sheet"]
+    before = {(one.onset_ticks, one.text) for one in read_file(data).markers}
+    bar = read_file(data).ticks_per_beat * 4
+    asked = {"change": "chords", "start": BAR, "stop": 3 * BAR, "guesses": [0, 0, 0, 1]}
+    ticks = [BAR, BAR + BAR // 2, 2 * BAR, 2 * BAR + BAR // 2]
+    out = made(data, {**asked, "ticks": ticks, "symbols": ["F7♯9", "none", "C/E", "G"]})
+    after = [(one.onset_ticks, one.text) for one in read_file(out).markers]
+    inside = [(at / bar, text) for at, text in after if bar <= at < 3 * bar]
+    assert inside == [(1, "F7#9"), (1.5, "N"), (2, "C_M/E")]
+    assert {one for one in after if one[0] < bar or one[0] > 3 * bar} == {
+        one for one in before if one[0] < bar or one[0] > 3 * bar
+    }
+    assert rows_of(out) == rows_of(data)
