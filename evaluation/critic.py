@@ -83,11 +83,8 @@ def learned(names: list[str], values: np.ndarray, written: np.ndarray) -> dict[s
     from sklearn.exceptions import ConvergenceWarning  # takes seconds to import
     from sklearn.neural_network import MLPClassifier
 
-    some: np.ndarray = ~np.all(np.isnan(values), axis=0)
-    values, names = (
-        values[:, some],
-        [name for name, kept in zip(names, some.tolist(), strict=True) if kept],
-    )
+    some = np.asarray(~np.isnan(values).all(axis=0))
+    values, names = values[:, some], [name for name, kept in zip(names, some, strict=True) if kept]
     middle = np.nanmedian(values, axis=0)
     low, high = np.nanquantile(values, EXTREMES, axis=0)
     known = np.clip(np.where(np.isnan(values), middle, values), low, high)

@@ -185,15 +185,11 @@ class MusicGeneration(Generation):
         raise NotImplementedError
 
     def _played(self, playing: Playing | None, score: Score, where: NewMusic, number: int) -> Score:
-        """Return a piece with its new notes played as the given ones, unless they keep no promises."""
-        if playing is None or self.request.free:
-            return score
-        return playing.apply(score, where.is_new(score.notes), self.request.seed + number)
-
-    def _finished(self, score: Score, where: NewMusic) -> Score:
-        """Return a piece with its new notes finished, unless they keep no promises."""
+        """Return a piece with its new notes played as the given ones and finished, unless they keep no promises."""
         if self.request.free:
             return score
+        if playing is not None:
+            score = playing.apply(score, where.is_new(score.notes), self.request.seed + number)
         return self.model.language.finished(score, where.is_new(score.notes))
 
     def _made(
@@ -286,7 +282,7 @@ class Continuation(MusicGeneration):
         bars = None if request.tokens else prompt.bars + request.bars
         score = decode_partial(self.model.language, ids, bars, prompt.setting)
         where = NewMusic(start=prompt.ticks)
-        score = self._finished(self._played(prompt.playing, score, where, number), where)
+        score = self._played(prompt.playing, score, where, number)
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
         new = self._as_asked(score.markers[len(given) :], bar_lines(score, bar_count(score)))
         score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
@@ -373,13 +369,11 @@ class Completion(MusicGeneration):
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
         score = self._played(self.piece.playing, score, self._where, number)
-        score = self._finished(score, self._where)
         # Chords are those of the piece, unless they are a part to write.
         markers = like_given(score.markers, self.piece.score.markers)
         if self.goal.writes_chords:
-            holds = self._where.holds
             markers = tuple(
-                Marker(one.onset_ticks, one.text) if holds(one.onset_ticks) else one
+                Marker(one.onset_ticks, one.text) if self._where.holds(one.onset_ticks) else one
                 for one in markers
             )
             if self.request.keeps_chords:
@@ -394,12 +388,9 @@ class Completion(MusicGeneration):
 
     def _in_extent(self, score: Score) -> Score:
         """Leave out new notes before a pickup, or after the end of a short last bar, where the file has no bar."""
-        first, stop = self.piece.extent
-        onset, track = score.notes.onset_ticks, score.notes.track
-        is_new = self._where.holds(onset)
-        if self._where.tracks is not None:
-            is_new = is_new & np.isin(track, self._where.tracks)
-        return score.replace(notes=score.notes[~is_new | ((onset >= first) & (onset < stop))])
+        (first, stop), notes = self.piece.extent, score.notes
+        inside = (notes.onset_ticks >= first) & (notes.onset_ticks < stop)
+        return score.replace(notes=notes[inside | ~self._where.is_new(notes)])
 
 
 class TokenCompletion(Generation):

@@ -151,11 +151,9 @@ class Goal:
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the bars of the piece that the prompt leaves out. A model with recall can copy from them."""
     sources: Mapping[int, int] = field(default_factory=dict)
-    """The bar that a bar to write is likely to return to, counted in the prompt; the last bar `elsewhere` is −1."""
+    """The bar that a bar to write returns to, counted in the prompt; the last bar `elsewhere` is −1."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Ids of the original bars of a gap. The new ones should differ from them."""
-    sources: Mapping[int, int] = field(default_factory=dict)
-    """Bars that return, and the bars that they return to."""
     setting: Callable[[Any], Any] = lambda setting: setting
     """Turns the setting of the piece into that of the whole one, which can have more tracks."""
     tracks: tuple[int, ...] | None = None

@@ -155,7 +155,7 @@ def semitone_time(melody: Notes, sounding: np.ndarray) -> float | None:
 def _classes(sounding: np.ndarray) -> np.ndarray:
     """Return which pitch classes sound in each sixteenth: (T, 12)."""
     padded = np.pad(sounding, [(0, 0), (0, -128 % PITCH_CLASSES)])
-    return padded.reshape(len(sounding), -1, PITCH_CLASSES).any(axis=1)
+    return np.asarray(padded.reshape(len(sounding), -1, PITCH_CLASSES).any(axis=1))
 
 
 def chord_tones(notes: Notes, chords: np.ndarray) -> float | None:

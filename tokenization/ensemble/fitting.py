@@ -156,7 +156,9 @@ class Fitting(EnsembleGrammar):
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
         for row in drums.tolist():
             where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))
-            nats = self._groove.leaning(*where, placing=places[row], struck=self._struck[row])
+            nats = self._groove.leaning(
+                *where, placing=bool(places[row]), struck=bool(self._struck[row])
+            )
             found[row, : len(nats)] = nats
         if len(pitched):
             bar = np.minimum(self._bars[pitched] - 1, len(self._arrangement.role) - 1)

@@ -71,17 +71,17 @@ class Habits:
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
-    opening: int  # the chord of the first bar; −1 for any
+    key: int  # that was asked for, −1 for none
     scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
 
 
 def habits_of(
-    sheet: Sheet, plays: bool, scale: np.ndarray, strange: np.ndarray, opening: int = -1
+    sheet: Sheet, plays: bool, scale: np.ndarray, strange: np.ndarray, key: int = -1
 ) -> Habits:
     """Return the habits of the parts of given bars.
 
     `plays`: whether parts are expected to play as often as before. `scale` says how many notes the plan asks of each
-    new bar, relative to the given ones. `strange` and `opening` are those of `Habits`.
+    new bar, relative to the given ones. `strange` and `key` are those of `Habits`.
     """
     bars, count = len(sheet.bars), len(sheet.parts)
     first = max(0, bars - RECENT)
@@ -115,7 +115,7 @@ def habits_of(
         leaps=leaps,
         form=_form(sheet),
         strange=strange,
-        opening=opening,
+        key=key,
         scale=scale,
     )
 

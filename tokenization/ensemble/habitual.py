@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenization.analysis.chords import ROOTS
+from tokenization.analysis.chords import key as estimated_key
 from tokenization.ensemble.grammar import (
     ABOUT,
     AFTER_BAR,
@@ -22,6 +24,7 @@ from tokenization.ensemble.grammar import (
     NAMED,
     PLACED,
     TONICS,
+    TRIADS,
 )
 from tokenization.ensemble.habits import (
     FIFTH,
@@ -45,6 +48,8 @@ from tokenization.ensemble.tokens import (
     END,
     HARMONY,
     KEY,
+    LENGTH,
+    LENGTHS,
     LONGEST_BAR,
     PART,
     PITCH,
@@ -67,6 +72,7 @@ BEYOND, FARTHEST = 1.0, 4.0  # nats for each semitone outside a part's range, an
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS = 1.25  # times the given share of leaps that is not too many
 FORM = 6.0  # nats against chords that break the form
+AWAY = 2.0  # nats for the triad of the key that was asked for, and twice for its chord, while the music is in another
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
 OPENS = np.isin(np.arange(16), (AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE))
 
@@ -83,6 +89,8 @@ class Habitual(Grammar):
         count, self._given = len(habits.parts), len(sheet.bars)
         self._part, self._pending, self._at, self._last = (np.full(1, -1) for _ in range(4))
         self._has_voice = np.zeros(1, bool)
+        self._length, self._tones = np.zeros(1, np.int64), np.zeros((1, len(ROOTS)))
+        self._away = np.full(1, -1)  # the key of the new music so far, where one was asked for
         self._voices = tuple(voices_of(habits.parts).tolist())
         self._kind = np.zeros(1, np.int64)
         self._now = np.zeros((1, count, LONGEST_BAR), bool)  # onsets of the bar
@@ -138,6 +146,8 @@ class Habitual(Grammar):
             self._has_voice[row] = True
         elif kind == PLACED:
             self._at[row] = token - AT.start
+        elif kind == AFTER_LENGTH:
+            self._length[row] = token - LENGTH.start
         elif kind == AFTER_VALUE:
             self._add(row, token)
         self._kind[row] = kind
@@ -152,12 +162,24 @@ class Habitual(Grammar):
             self._past[row, 1:] = self._past[row, :-1]
             self._past[row, 0] = self._now[row]
             self._find_periods(row)
+            if self._habits.key >= 0 and self._tones[row].any():
+                self._away[row] = estimated_key(np.arange(len(ROOTS)), self._tones[row])
             if self._habits.form:
                 self._chords[row, 1:] = self._chords[row, :-1]
                 self._chords[row, 0] = self._chord[row]
         self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
         self._part[row] = self._pending[row] = self._at[row] = -1
+
+    def _go_home(self, row: int, nats: np.ndarray) -> None:
+        """Open with the tonic of the key that was asked for, and favour its triad while the music has another key."""
+        key, away = self._habits.key, int(self._away[row])
+        if self.bars[row] == 1:
+            nats[TONICS[key]] += np.float32(OPENING)
+        if away not in (-1, key):
+            for one, sign in ((key, AWAY), (away, -AWAY)):
+                nats[PITCH.start : PITCH.stop] += np.float32(sign) * TRIADS[one]
+                nats[TONICS[one]] += np.float32(2 * sign)
 
     def _amounts(self, row: int) -> np.ndarray:
         """Return the nats for each part to play more, negative for those that lately play too much: (P,)."""
@@ -179,6 +201,8 @@ class Habitual(Grammar):
 
     def _add(self, row: int, token: int) -> None:
         part, at = int(self._part[row]), int(self._at[row])
+        if PITCH.start <= token < PITCH.stop:
+            self._tones[row, (token - PITCH.start) % len(ROOTS)] += LENGTHS[self._length[row]]
         if part < 0:
             return
         if CHORD.start <= token < CHORD.stop:
@@ -201,8 +225,8 @@ class Habitual(Grammar):
         for row, nats in enumerate(found):
             kind, part = int(self._kind[row]), int(self._part[row])
             nats += self._habits.strange
-            if self._habits.opening >= 0 and self.bars[row] == 1:
-                nats[self._habits.opening] += np.float32(OPENING)
+            if self._habits.key >= 0:
+                self._go_home(row, nats)
             is_named = kind == NAMED and self._at[row] < 0
             if OPENS[kind] or (is_named and not self._has_voice[row]):
                 self._who_plays(row, nats)
@@ -328,12 +352,13 @@ def habitual(
         usual = 4 * sounds.sum() / max(sheet.bars.length.sum(), 1)
         asked = np.where(plan["density"] >= 0, LEVELS[plan["density"]], usual)
         scale = np.clip(asked / max(usual, 0.1), 0.25, 4)
-    keys, opening = prompt[KEY.holds(prompt)], -1
+    keys, key = prompt[KEY.holds(prompt)], -1
     if len(sheet.bars):
         against = strange(sheet, PULLED if {*plan} - {"return"} else STRANGE)
     elif len(keys):
-        against, opening = in_key(int(keys[0]) - KEY.start), int(TONICS[keys[0] - KEY.start])
+        key = int(keys[0]) - KEY.start
+        against = in_key(key)
     else:
         return grammar
-    habits = habits_of(sheet, "players" not in plan, scale, against, opening)
+    habits = habits_of(sheet, "players" not in plan, scale, against, key)
     return Habitual(grammar, habits, sheet, writes_chords=writes_chords)

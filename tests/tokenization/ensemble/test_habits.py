@@ -119,3 +119,17 @@ def test_a_new_piece_opens_in_its_key():
     found = LANGUAGE.grammar(given.ids, bars=8, free=False)
     found.take(given.ids)
     assert CHORDS[int(nats(found)[CHORD.start : CHORD.stop].argmax())] == "G_m"
+
+
+def test_music_that_leaves_its_key_is_called_home():
+    idea = {"style": "pop", "key": "C major", "parts": ["piano", "piano"]}
+    given = empty_prompt(LANGUAGE, idea)
+    found = LANGUAGE.grammar(given.ids, bars=8, free=False)
+    found.take(given.ids)
+    before = nats(found)[PITCH.start : PITCH.stop]
+    write(
+        found, "piano", "at_0", "length_96", "loudness_8", "pitch_54", "pitch_58", "pitch_61", "bar"
+    )
+    after = nats(found)[PITCH.start : PITCH.stop]
+    assert after[60] > before[60]  # C
+    assert after[66] < before[66]  # F sharp
