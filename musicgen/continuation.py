@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from musicgen.critic import Critic, chosen, faults
+from musicgen.critic import Critic
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
@@ -166,19 +166,13 @@ class MusicGeneration(Generation):
 
     def takes(self) -> list[Take]:
         """Return the variations so far."""
-        takes = self._chosen(
-            [self._take(number, ids) for number, ids in enumerate(self.sequences())]
-        )
+        takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
         return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
 
     def check(self) -> None:
         """Raise the error that ended the work, if any; music cut short by a bound is kept, with a remark."""
         if self.job.error is not None:
             raise self.job.error
-
-    def _chosen(self, takes: list[Take]) -> list[Take]:
-        """Return the takes to show, of all that were drawn."""
-        return takes
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -265,31 +259,23 @@ class Continuation(MusicGeneration):
         super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
 
     @property
-    def each(self) -> int:
-        """The number of takes drawn for each that is returned."""
+    def each(self) -> int:  # a critic needs the number of bars
         return self.request.draw if self.model.critic and not self.request.tokens else 1
 
-    def _chosen(self, takes: list[Take]) -> list[Take]:
-        critic, begun, each = self.model.critic, self.prompt.bars, self.each
+    def takes(self) -> list[Take]:
+        """Return the variations so far, each the best of those drawn for it."""
+        takes, critic, each = super().takes(), self.model.critic, self.each
         if critic is None or each == 1:
             return takes
-        stop, ends = begun + self.request.bars, self.request.ends
+        request, begun, setting = self.request, self.prompt.bars, self.prompt.setting
+        stop = begun + request.bars
         # The critic has learned from music as the language rounds it.
-        heard = [
-            decode_partial(self.model.language, take.ids, stop, self.prompt.setting)
-            for take in takes
-        ]
-        ranks = [
-            (faults(score, begun, stop, ends=ends), critic.doubt(score, begun, stop))
-            for score in heard
-        ]
-        best = chosen(ranks, [take.continuation for take in takes], each)
-        return [
-            replace(
-                takes[one], number=number, provenance={**takes[one].provenance, "best_of": each}
-            )
-            for number, one in enumerate(best)
-        ]
+        heard = [decode_partial(self.model.language, take.ids, stop, setting) for take in takes]
+        best = critic.best(
+            heard, [one.continuation for one in takes], each, begun, stop, request.ends
+        )
+        facts = [{**takes[one].provenance, "best_of": each} for one in best]
+        return [replace(takes[one], number=n, provenance=facts[n]) for n, one in enumerate(best)]
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, request = self.prompt, self.request

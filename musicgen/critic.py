@@ -51,6 +51,22 @@ class Critic:
                 )
         return round(float(np.mean(found)), DECIMALS) if found else np.inf
 
+    def best(
+        self,
+        heard: Sequence[Score],
+        news: Sequence[Score],
+        each: int,
+        begun: int,
+        stop: int,
+        ends: bool,
+    ) -> list[int]:
+        """Return the best of every `each` takes, new in bars begun … stop − 1; `news` are their new notes."""
+        ranks = [
+            (faults(score, begun, stop, ends=ends), self.doubt(score, begun, stop))
+            for score in heard
+        ]
+        return chosen(ranks, news, each)
+
     def _doubt(self, values: np.ndarray) -> float:
         """Return that of the statistics of a window: (F,)."""
         of = self._arrays

@@ -13,7 +13,7 @@ from musicgen.continuation import Continuation, Player, Take, accompaniment, inf
 from musicgen.critic import FILE as CRITIC
 from musicgen.critic import Critic
 from musicgen.generation.batch import Network
-from musicgen.generation.request import DRAWN, Request
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
@@ -80,7 +80,7 @@ class Playable(Player):
         bars: int | None = None,
         tokens: int | None = None,
         variations: int = Request.variations,
-        draw: int = DRAWN,
+        draw: int = Request.draw,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         ends: bool = Request.ends,

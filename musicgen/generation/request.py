@@ -14,8 +14,6 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
-DRAWN = 4  # the default of commands and library: the kernel plays 4 rows in twice the time of one
-
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
