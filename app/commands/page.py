@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 
 from app import output
 from app.audio import default_soundfont
-from musicgen.playable import DEFAULT
 
 EXAMPLES = """\
 examples:
@@ -42,6 +41,8 @@ PACKAGES = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
+    from musicgen.playable import DEFAULT
+
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="the folder to write; it may be one of before"
     )
@@ -72,6 +73,7 @@ def _kept() -> Path:
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder."""
     from app.web.folder import write
+    from musicgen.playable import DEFAULT
 
     font = None if arguments.no_soundfont else arguments.soundfont or default_soundfont()
     if font is not None and not font.is_file():

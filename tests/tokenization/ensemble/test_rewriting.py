@@ -17,6 +17,7 @@ from musicgen.pieces import read_piece
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.midi.all_events import all_events
 from tests.tools.page.own_files import lead_sheet
+from tokenization.analysis.chords import named
 from tokenization.ensemble.naming import parts_named
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -152,7 +153,7 @@ def test_written_chords_replace_those_of_the_file():
     data = song(*(Marker(bar * BAR, text) for bar, text in enumerate(("C_M", "F_M", "G_7", "C_M"))))
     piece = read_piece(LANGUAGE, data, name="song.mid")
     [take] = infilling(player(), piece, (2, 2), Request(seed=1), ["chords"]).finish().takes()
-    marks = [(mark.onset_ticks, mark.text) for mark in read_midi(take.midi).markers]
+    marks = [(mark.onset_ticks, mark.text) for mark in named(read_midi(take.midi))]
     kept = {(0, "C_M"), (2 * BAR, "G_7"), (3 * BAR, "C_M")}
     assert kept <= {*marks}
     assert all(BAR <= at < 2 * BAR for at, _ in {*marks} - kept)
