@@ -48,7 +48,8 @@ export class Tab {
       const fail = () => failed(new Refusal(BROKEN));
       this.worker.onmessage = ({ data }) => {
         if (data.id) this.waiting.get(data.id)?.(data);
-        else if (data.failed) fail();
+        else if (data.failed)
+          (this.worker.terminate(), fail()); // what still loads says nothing more
         else if (data.ready) (this.tell(""), ready());
         else this.tell(data.bytes < all ? loading(data.bytes / all) : "Starting the instrument…");
       };

@@ -176,8 +176,8 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
         write_site(tmp_path / "page", "--model", save_small(tmp_path / "smaller"), "--no-soundfont")
         page.evaluate("async () => (await navigator.serviceWorker.getRegistration()).update()")
         page.get_by_role("button", name="Reload").click()
+        page.wait_for_function("() => window.musicgen?.app.facts.models[0].name === 'smaller'")
         expect(page.locator(".mg-take")).to_have_count(1)  # the project is still there
-        page.wait_for_function("() => musicgen.app.facts.models[0].name === 'smaller'")
         page.context.close()
 
 
@@ -196,13 +196,19 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
         ("old", "This browser is too old for the instrument"),
     ],
 )
-def test_a_fault_at_the_start_is_said(browser: Browser, site: str, fault: str, sentence: str):
+def test_a_fault_at_the_start_is_said(
+    browser: Browser, tmp_path: Path, small: Path, fault: str, sentence: str
+):
+    write_site(tmp_path / "page", "--model", small, "--no-soundfont")
+    [numpy] = (tmp_path / "page").rglob("numpy*.whl")
+    if fault == "damaged":
+        numpy.write_bytes(b"<html>")
+    elif fault == "missing":
+        numpy.unlink()
     page = browser.new_context(service_workers="block").new_page()
     if fault == "old":
         page.add_init_script("WebAssembly.validate = () => false")
-    else:
-        broken = {"body": b"<html>"} if fault == "damaged" else {"status": 404}
-        page.route("**/numpy*.whl", lambda route: route.fulfill(**broken))
-    page.goto(site)
-    expect(page.locator(ALARM)).to_contain_text(sentence)
-    page.context.close()
+    with served(tmp_path / "page") as address:
+        page.goto(address)
+        expect(page.locator(ALARM)).to_contain_text(sentence)
+        page.context.close()
