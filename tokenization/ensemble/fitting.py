@@ -25,8 +25,8 @@ from tokenization.ensemble.arranging import (
     phrases_of,
 )
 from tokenization.ensemble.drumming import SNARE_IDS, Groove
+from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.grammar import AFTER_VALUE, PLACED, PLACES, SOUNDS, EnsembleGrammar
-from tokenization.ensemble.returning import returns_of
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     AT,

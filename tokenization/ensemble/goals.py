@@ -13,11 +13,11 @@ import numpy as np
 from tokenization.analysis.chords import CHORDS, parse
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.fitting import Fitting
+from tokenization.ensemble.gap_returns import with_returns
+from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.grammar import NO_CLOSING, TONICS, EnsembleGrammar
 from tokenization.ensemble.plan import NO_LEVEL, Plan, plan_of, return_levels, tokens_by_bar
 from tokenization.ensemble.promises import Promises, promises_of
-from tokenization.ensemble.returning import returns_of
-from tokenization.ensemble.returns import with_returns
 from tokenization.ensemble.script import TONIC, Script, Scripted
 from tokenization.ensemble.sequences import (
     bar_offsets,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenization.ensemble.likeness import contents, likeness
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     BAR,
@@ -23,7 +24,6 @@ from tokenization.ensemble.tokens import (
     PLAN,
     PLAYERS,
     RETURNS,
-    STEPS_PER_SUBBEAT,
     VOCABULARY,
     velocity_of,
 )
@@ -81,21 +81,14 @@ def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
     Of equally similar bars, one at a distance that has a token is preferred, then the nearest.
     """
     bars = len(sheet.bars)
-    start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar[chosen]]
-    step, part, value = sheet.onset[chosen] - start, sheet.part[chosen], sheet.value[chosen]
-    _, note = np.unique((step * 64 + part) * 256 + value, return_inverse=True)
-    contains = np.zeros((bars, int(note.max(initial=0)) + 1), dtype=np.float32)
-    contains[sheet.bar[chosen], note] = 1
-    size = contains.sum(1)
-    common = contains @ contains.T
-    similarity = 2 * common / np.maximum(size[:, None] + size, 1)  # Dice coefficient: (K, K)
+    similarity, sizes = likeness(sheet.bar[chosen], contents(sheet)[chosen], bars)
     similarity[np.triu_indices(bars)] = 0  # only earlier bars
     back = np.arange(bars)[:, None] - np.arange(bars)
     has_token = np.isin(back, [int(step) for step in RETURNS[1:-1]])
     best = (similarity + 1e-3 * has_token - 1e-6 * back).argmax(1)
     rows = np.arange(bars)
     distance = np.where(similarity[rows, best] < SIMILAR, 0, back[rows, best])
-    return np.where(size > 0, return_levels(distance.tolist()), NO_LEVEL)
+    return np.where(sizes.diagonal() > 0, return_levels(distance.tolist()), NO_LEVEL)
 
 
 def with_plan(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:

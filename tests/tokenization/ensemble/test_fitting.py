@@ -16,8 +16,8 @@ from tokenization.ensemble.arranging import (
     sections_of,
 )
 from tokenization.ensemble.fitting import Given
+from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.returning import returns_of
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import PART_NAMES
 from tokenization.score import Score

@@ -24,8 +24,8 @@ from tests.tools.options import options
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.arranging import phrases_of
 from tokenization.ensemble.drumming import COMPOUND, FOOT, SNARES, SWUNG, TOMS, Groove, feel_of
+from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.returning import returns_of
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import DRUMS, LOWEST_DRUM, STEPS_PER_BEAT, STEPS_PER_SUBBEAT
 from tokenization.formats import read_file

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenization.ensemble.likeness import contents, likeness
 from tokenization.ensemble.plan import NO_LEVEL, Plan, return_levels
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import HARMONY, STEPS_PER_SUBBEAT
@@ -86,21 +87,16 @@ def _similarities(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the similarity of some bars to every bar, a mean over the parts known in both, and weights: (C, K)."""
     bars = len(sheet.bars)
-    step = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
-    cell = (step + STEPS_PER_SUBBEAT // 2) // STEPS_PER_SUBBEAT * 256 + sheet.value
+    content = contents(sheet, STEPS_PER_SUBBEAT)  # performed repeats differ in their timing
     total, count = np.zeros((len(rows), bars)), np.zeros((len(rows), bars))
     both = np.zeros((len(rows), bars), dtype=bool)
     for part in range(len(sheet.parts)):
         own = sheet.part == part
-        names, place = np.unique(cell[own], return_inverse=True)
-        contains = np.zeros((bars, len(names)), dtype=np.float32)
-        contains[sheet.bar[own], place] = 1
-        size = contains.sum(1)
-        sizes = size[rows, None] + size
+        alike, sizes = likeness(sheet.bar[own], content[own], bars, rows)
         usable = known[rows, part][:, None] & known[:, part]
         both |= usable
         sounds = usable & (sizes > 0)
-        total += np.where(sounds, 2 * (contains[rows] @ contains.T) / np.maximum(sizes, 1), 0)
+        total += np.where(sounds, alike, 0)
         count += sounds
     similarity = np.where(count > 0, total / np.maximum(count, 1), np.where(both, SILENT, UNKNOWN))
     return similarity, np.where(count > 0, 1, SILENT_WEIGHT)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenization.ensemble.likeness import contents, likeness
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import HARMONY, RETURNS, STEPS_PER_SUBBEAT
 
-GRID = STEPS_PER_SUBBEAT  # to which onsets are rounded, as performed repeats differ in their timing
 LEAST_ALIKE = 0.6  # similarity above which a bar speaks for a return
 BREAK = 0.5  # what a phrase that returns has to gain: two equal bars in a row are enough
 PREFERRED = 0.01  # what a bar gains whose distance the plan can name
@@ -53,18 +53,12 @@ def _similarity(sheet: Sheet, bars: int) -> np.ndarray:
     """
     inside = sheet.bar < bars
     harmony = sheet.instrument == HARMONY
-    start = (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
-    place = (sheet.onset - start + GRID // 2) // GRID
+    content = contents(sheet, STEPS_PER_SUBBEAT)  # performed repeats differ in their timing
     total, parts = np.zeros((bars, bars)), np.zeros((bars, bars))
     for chosen in (inside & ~harmony, inside & harmony):
-        key = (place[chosen] * 64 + sheet.part[chosen]) * 256 + sheet.value[chosen]
-        _, note = np.unique(key, return_inverse=True)
-        contains = np.zeros((bars, int(note.max(initial=0)) + 1), dtype=np.float32)
-        contains[sheet.bar[chosen], note] = 1
-        size = contains.sum(1)
-        either = size[:, None] + size
-        total += 2 * (contains @ contains.T) / np.maximum(either, 1)
-        parts += either > 0
+        alike, sizes = likeness(sheet.bar[chosen], content[chosen], bars)
+        total += alike
+        parts += sizes > 0
     metre = sheet.bars.metre[:bars]
     same = (metre[:, None] == metre) & (parts > 0)
     return np.where(same, total / np.maximum(parts, 1), 0)

@@ -10,8 +10,8 @@ from musicgen.continuation import TokenCompletion
 from musicgen.generation.request import Request
 from tests.evaluation.toys import sure_playable
 from tests.tokenization.ensemble.cases import LANGUAGE
+from tokenization.ensemble.gap_returns import LIKELY, likeliest
 from tokenization.ensemble.plan import plan_for
-from tokenization.ensemble.returns import LIKELY, likeliest
 from tokenization.ensemble.tokens import BAR, RETURNS, VOCABULARY
 from tokenization.score import Meters, Notes, Score, Track
 
