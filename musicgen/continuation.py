@@ -259,13 +259,14 @@ class Continuation(MusicGeneration):
         super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
 
     @property
-    def each(self) -> int:  # a critic needs the number of bars
-        return self.request.draw if self.model.critic and not self.request.tokens else 1
+    def each(self) -> int:  # a critic, which is read only now, needs the number of bars
+        draw = self.request.draw
+        return draw if draw > 1 and not self.request.tokens and self.model.critic else 1
 
     def takes(self) -> list[Take]:
         """Return the variations so far, each the best of those drawn for it."""
-        takes, critic, each = super().takes(), self.model.critic, self.each
-        if critic is None or each == 1:
+        takes, each = super().takes(), self.each
+        if each == 1 or (critic := self.model.critic) is None:
             return takes
         request, begun, setting = self.request, self.prompt.bars, self.prompt.setting
         stop = begun + request.bars
