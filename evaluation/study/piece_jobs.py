@@ -251,13 +251,14 @@ def continued(
     bars: int,
     recall: float = MUSICAL.recall,
     planned: bool = True,
+    takes: int = 1,
     seed: int,
 ) -> tuple[Piece, Continuation]:
     """Return a piece, and the continuation of its first bars, which the caller has to run."""
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
     sampling = replace(MUSICAL, recall=recall)
-    request = Request(bars=bars, seed=seed, sampling=sampling, planned=planned)
+    request = Request(bars=bars, variations=takes, seed=seed, sampling=sampling, planned=planned)
     return piece, Continuation(loaded, piece.prompt(prompt_bars), request)
 
 

@@ -23,11 +23,8 @@ import numpy as np
 
 from evaluation.study.critics import Judge, Windows, boosting, network, roll
 from evaluation.study.experiments import Experiment, job_of, models_for_language
-from evaluation.study.piece_jobs import Choice, Measure, draw_pieces, held_out_piece, model_of
-from musicgen.continuation import Continuation
+from evaluation.study.piece_jobs import Choice, Measure, continued, draw_pieces, held_out_piece
 from musicgen.critic import chosen, faults
-from musicgen.generation.request import Request
-from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import decode_partial
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
@@ -44,25 +41,9 @@ SEED = 0
 Rows = list[dict[str, Any]]
 
 
-def draw_takes(
-    *,
-    model: str,
-    data: str,
-    device: str,
-    row: int,
-    prompt_bars: int,
-    bars: int,
-    takes: int,
-    recall: float = MUSICAL.recall,
-    planned: bool = True,
-    seed: int,
-) -> Measure:
-    """Return the new tokens of each take of the continuation of a piece's first bars."""
-    loaded = model_of(model, device)
-    piece = held_out_piece(data, row, loaded.language)
-    sampling = replace(MUSICAL, recall=recall)
-    request = Request(bars=bars, variations=takes, seed=seed, sampling=sampling, planned=planned)
-    work = Continuation(loaded, piece.prompt(prompt_bars), request)
+def draw_takes(*, row: int, **how: Any) -> Measure:
+    """Return the new tokens of each take of the continuation of a piece's first bars (`continued`)."""
+    _, work = continued(row=row, **how)
     yield [work]
     work.check()
     drawn = enumerate(work.job.rows)
