@@ -63,11 +63,15 @@ def _role(instrument: str) -> int:
 
 def phrases_of(back: np.ndarray) -> np.ndarray:
     """Return which bars begin a phrase: the first one, a section, or a return: (K,) bool."""
-    edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
-    source = np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
-    section = sections_of(back)
+    source, section = _lasting(back), sections_of(back)
     begins = np.append(True, (np.diff(section) != 0) | ((np.diff(source) != 0) & (source[1:] > 0)))
     return begins[: len(back)]
+
+
+def _lasting(back: np.ndarray) -> np.ndarray:
+    """Return from how many bars back each bar returns, 0 also for returns of fewer than FEWEST bars: (K,)."""
+    edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
+    return np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
 
 
 def sections_of(back: np.ndarray) -> np.ndarray:
@@ -75,8 +79,7 @@ def sections_of(back: np.ndarray) -> np.ndarray:
 
     Fewer than FEWEST bars that are new or return belong to the section before them.
     """
-    edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
-    source = np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
+    source = _lasting(back)
     edges = np.flatnonzero(np.diff(source > 0, prepend=-1, append=-1))
     found, latest = np.zeros(len(back), dtype=np.int64), -1
     for start, stop in pairwise(edges.tolist()):

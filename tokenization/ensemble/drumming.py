@@ -10,17 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.analysis.metres import METRES
+from tokenization.ensemble.grammar import LEAVING
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     AT,
-    BAR,
     DRUM,
-    END,
     HARMONY,
     LONGEST_BAR,
     LOWEST_DRUM,
     METRE_STEPS,
-    PART,
     STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
 )
@@ -45,7 +43,6 @@ def _ids(*drums: int) -> list[int]:
 
 
 SNARE_IDS = _ids(*SNARES, FOOT)
-LEAVING = [END, BAR, *range(PART.start, PART.stop)]  # tokens with which the drums of a bar end
 # The steps of each metre that have a backbeat: every second beat where there are two or four.
 BACKBEATS: list[list[int]] = [
     [step * int(METRE_STEPS[number]) // beats for step in range(1, beats, 2)]

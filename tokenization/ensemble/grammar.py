@@ -78,6 +78,7 @@ PLACES = _among(NAMED, AFTER_VALUE)
 SOUNDS = _among(PLACED, AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE)
 PARTS, STEPS, KEYS = np.arange(MOST_PARTS), np.arange(LONGEST_BAR), np.arange(128)
 SIZES, LEVELS, SYMBOLS = (np.arange(len(block)) for block in (LENGTH, LOUDNESS, CHORD))
+LEAVING = np.array([END, BAR, *range(PART.start, PART.stop)])  # with which a part ends in a bar
 # The tonic chord of each key, and the pitches that belong to it: (24,) and (24, pitches).
 TONICS = np.array([CHORD.start + CHORDS.index(f"{root}_{mode}") for mode in "Mm" for root in ROOTS])
 TRIADS = np.stack(

@@ -13,6 +13,7 @@ Letters: V tokens, P parts, S steps of a bar.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +40,7 @@ SHARED = 0.85  # mean Jaccard index of the onsets of these pairs from which a rh
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
 WIDER = 0.125  # of a part's range that it may exceed on either side
+BEYOND, FARTHEST = 1.0, 4.0  # nats for each semitone outside a part's range, and the most
 FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
@@ -62,9 +64,7 @@ class Habits:
     rate: np.ndarray  # (P,) notes a bar
     plays: np.ndarray  # (P,) whether it plays in most bars
     leader: np.ndarray  # (P,) the part that it moves with, −1 for none
-    last: (
-        np.ndarray
-    )  # (bars, P, S) whether each part attacks a step in the last given bars, the latest first
+    last: np.ndarray  # (bars, P, S) whether each part attacks a step, the latest given bar first
     period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
@@ -73,6 +73,13 @@ class Habits:
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
     scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
+
+    @cached_property
+    def against_range(self) -> np.ndarray:
+        """The nats against each pitch in each part: (P, pitches)."""
+        pitch, low, high = np.arange(len(PITCH)), self.low[:, None], self.high[:, None]
+        outside = np.maximum(np.maximum(low - pitch, pitch - high), 0)
+        return np.minimum(BEYOND * np.ceil(outside), FARTHEST)
 
 
 def habits_of(

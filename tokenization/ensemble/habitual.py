@@ -13,15 +13,14 @@ from tokenization.analysis.chords import ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.ensemble.grammar import (
     ABOUT,
-    AFTER_BAR,
     AFTER_LENGTH,
     AFTER_LOUDNESS,
-    AFTER_METRE,
-    AFTER_PLAN,
     AFTER_VALUE,
     GOAL,
     KIND,
+    LEAVING,
     NAMED,
+    OPENS,
     PLACED,
     TONICS,
     TRIADS,
@@ -68,13 +67,11 @@ MOST = 4.0  # … up to this many nats
 PATTERN = 2.5  # nats against what breaks a rhythm …
 ENTRY = 5.0  # … and against parts that rest where they are expected, or play where they rest
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
-BEYOND, FARTHEST = 1.0, 4.0  # nats for each semitone outside a part's range, and the most
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS = 1.25  # times the given share of leaps that is not too many
 FORM = 6.0  # nats against chords that break the form
 AWAY = 2.0  # nats for the triad of the key that was asked for, and twice for its chord, while the music is in another
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
-OPENS = np.isin(np.arange(16), (AFTER_BAR, AFTER_PLAN, AFTER_METRE, AFTER_VALUE))
 
 
 class Habitual(Grammar):
@@ -287,17 +284,16 @@ class Habitual(Grammar):
             return
         if not habits.judged[part] or habits.parts[part] == DRUMS:
             return
-        leaves = np.r_[PART.start : PART.stop, BAR, END]
         expected = self._expected(row, part)
         if expected is not None:
             later = np.flatnonzero(expected[at + 1 :]) + at + 1
             nats[AT.start : AT.stop] -= np.float32(PATTERN)
             if len(later):
                 nats[AT.start + later[0]] += np.float32(PATTERN)
-                nats[leaves] -= np.float32(PATTERN)
+                nats[LEAVING] -= np.float32(PATTERN)
         more = float(self._more[row, part])
         if self._kind[row] == AFTER_VALUE and more:
-            nats[leaves] -= np.float32(max(more, 0) / 2)
+            nats[LEAVING] -= np.float32(max(more, 0) / 2)
             nats[AT.start : AT.stop] += np.float32(min(more, 0) / 2)
             nats[PITCH.start : PITCH.stop] += np.float32(min(more, 0) / 2)
 
@@ -312,13 +308,11 @@ class Habitual(Grammar):
             return
         if not habits.judged[part] or habits.parts[part] >= PITCHED:
             return
-        pitch = np.arange(len(PITCH))
-        outside = np.maximum(np.maximum(habits.low[part] - pitch, pitch - habits.high[part]), 0)
-        nats[PITCH.start : PITCH.stop] -= np.minimum(BEYOND * np.ceil(outside), FARTHEST)
+        nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
         last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
         leaps, moves = self._leaps[row, part], self._moves[row, part]
         if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1):
-            is_leap = np.abs(pitch - last) >= FIFTH
+            is_leap = np.abs(np.arange(len(PITCH)) - last) >= FIFTH
             nats[PITCH.start : PITCH.stop] -= np.float32(LEAPING) * is_leap
 
     def _form_places(self, row: int, at: int, nats: np.ndarray) -> None:
