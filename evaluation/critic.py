@@ -48,9 +48,11 @@ def main() -> None:
     for known, own, kind in columns:
         values[first : first + len(kind), [names.index(name) for name in known]] = own
         first += len(kind)
-    critic = learned(names, values, np.concatenate([kind for _, _, kind in columns]))
+    critic: dict[str, Any] = learned(
+        names, values, np.concatenate([kind for _, _, kind in columns])
+    )
     content = BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **critic)
+    np.savez_compressed(content, **critic)
     write_whole(asked.model / FILE, content.getvalue())
 
 

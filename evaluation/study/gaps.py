@@ -21,6 +21,7 @@ from musicgen.generation.request import Request
 from musicgen.pieces import Piece, piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.playing import playing_of
+from tokenization.ensemble.promises import time_to_next
 from tokenization.language import Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -29,7 +30,6 @@ GAPS = 2  # per piece and task
 RETURNING = 0.7  # the least F1 score with a passage elsewhere of music that comes back
 NOTES = 2  # a bar, at least
 CHORDS = 0.03  # of the attacks of a melody, at most
-FAR = np.iinfo(np.int64).max  # later than all notes
 SECTION = "section"
 SIDES = ("written", "real", "before", "best")
 Sides = Mapping[str, float | None]
@@ -208,11 +208,8 @@ def _overlaps(score: Score, track: int, gap: Gap) -> bool:
     """Return whether a note of a gap sounds on when the next one begins."""
     begin, end = bar_lines(score, gap.stop)[[gap.start, gap.stop]]
     own = score.notes[score.notes.track == track]
-    onset, stop = own.onset_ticks, own.end_ticks
-    inside = (onset >= begin) & (onset < end)
-    onsets = np.unique(onset)
-    following = np.append(onsets, FAR)[np.searchsorted(onsets, onset, side="right")]
-    return bool((stop > following)[inside].any())
+    inside = (own.onset_ticks >= begin) & (own.onset_ticks < end)
+    return bool((own.duration_ticks > time_to_next(own.onset_ticks))[inside].any())
 
 
 def compared_section(true: Score, written: Score, gap: Gap) -> dict[str, Sides]:

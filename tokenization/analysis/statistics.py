@@ -85,6 +85,12 @@ class Excerpt:
         """The index of the first pitched note at each onset, which is the lowest: (O,)."""
         return np.flatnonzero(np.diff(self.pitched.onset_ticks, prepend=-1))
 
+    @cached_property
+    def chord(self) -> np.ndarray:
+        """The number of each pitched note's onset: (P,)."""
+        counts = np.diff(np.append(self.begins, len(self.pitched)))
+        return np.repeat(np.arange(len(counts)), counts)
+
     @property
     def ends(self) -> np.ndarray:
         """The index of the last pitched note at each onset, which is the highest: (O,)."""
@@ -276,8 +282,7 @@ def _lengths(window: Excerpt) -> Found:
     track, onset, end = notes.track[order], notes.onset_ticks[order], notes.end_ticks[order]
     follows = (np.diff(track) == 0) & (np.diff(onset) > 0)
     gap = (onset[1:] - end[:-1])[follows]
-    chord = np.repeat(np.arange(len(window.begins)), np.diff(np.append(window.begins, len(notes))))
-    together = np.diff(chord) == 0
+    together = np.diff(window.chord) == 0
     found = {
         "length: mean": float(length.mean()) / STEPS,
         "length: spread": float(np.log2(length).std()),
@@ -321,10 +326,7 @@ def _loudness(window: Excerpt) -> Found:
         top = np.zeros(len(notes), dtype=bool)
         top[window.ends] = True
         own = notes.velocity.astype(float)
-        chord = np.repeat(
-            np.arange(len(window.begins)), np.diff(np.append(window.begins, len(notes)))
-        )
-        within = np.abs(np.diff(own))[np.diff(chord) == 0]
+        within = np.abs(np.diff(own))[np.diff(window.chord) == 0]
         found |= {
             "loudness: of the top": _difference(own, top),
             "loudness: with pitch": correlation(own, notes.pitch),

@@ -103,14 +103,14 @@ def not_ringing(score: Score, new: np.ndarray) -> Score:
         usual = instrument < PITCHED and bool(IS_SINGLE[instrument])
         if instrument >= PITCHED or not _is_one_voice(notes.onset_ticks[given], usual):
             continue
-        room = _room(notes.onset_ticks[own])
+        room = time_to_next(notes.onset_ticks[own])
         rings = (duration[own] - room > score.ticks_per_beat // 4)[~new[own]]
         if usual or (len(given) >= FEWEST_ATTACKS and rings.mean() <= RINGING):
             duration[own] = np.where(new[own], np.minimum(duration[own], room), duration[own])
     return score.replace(notes=notes.replace(duration_ticks=duration))
 
 
-def _room(onset: np.ndarray) -> np.ndarray:
-    """Return the time from each onset of a part to its next one."""
+def time_to_next(onset: np.ndarray) -> np.ndarray:
+    """Return the time from each onset of a part to its next one; endless from the last one."""
     onsets = np.append(np.unique(onset), np.iinfo(np.int64).max)
     return onsets[np.searchsorted(onsets, onset, side="right")] - onset
