@@ -468,7 +468,7 @@ def accompaniment(
     is_locked = not any(one.is_guess for one in piece.score.markers)
     if request.keeps_chords and [*write] == ["chords"] and is_locked:
         raise ValueError(
-            "all chords are locked; select bars and unlock the chords that are to be written anew"
+            "all chords are locked; select bars and unlock the chords that are to be replaced"
         )
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())

@@ -33,7 +33,7 @@ class Grammar(ABC):
         for place in range(len(ids)):
             self.advance(ids[place : place + 1])
 
-    def leaning(self) -> np.ndarray | None:
+    def bias(self) -> np.ndarray | None:
         """Return the nats to add to the logits of the next token, (B, V) float32, or None for none."""
         return None
 
@@ -83,8 +83,8 @@ class Excluding(Grammar):
         mask[:, list(self._tokens)] = False
         return mask
 
-    def leaning(self) -> np.ndarray | None:
-        return self._grammar.leaning()
+    def bias(self) -> np.ndarray | None:
+        return self._grammar.bias()
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         return self._grammar.instead(tokens)

@@ -146,9 +146,9 @@ def difference_of_parts(notes: Notes, bars: int) -> float | None:
 def semitone_time(melody: Notes, sounding: np.ndarray) -> float | None:
     """Return the share of the melody's time in which a pitch class a semitone from it sounds."""
     sung, classes = _classes(roll(melody, len(sounding) // BAR)), _classes(sounding)
-    beside = np.roll(classes, 1, axis=1) | np.roll(classes, -1, axis=1)
+    neighbours = np.roll(classes, 1, axis=1) | np.roll(classes, -1, axis=1)
     time = np.flatnonzero(sung.any(axis=1))
-    clash = np.any(sung[time] & beside[time], axis=1)
+    clash = np.any(sung[time] & neighbours[time], axis=1)
     return float(clash.mean()) if len(time) else None
 
 

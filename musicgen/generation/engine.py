@@ -76,8 +76,8 @@ class JointDraw:
         if not self.rows:
             return ended
         bias = _BIAS[allowed[possible].view(np.uint8)]
-        if (leaning := self._grammar.leaning()) is not None:
-            bias += leaning
+        if (preferred := self._grammar.bias()) is not None:
+            bias += preferred
         for row, own in zip(self.rows, bias, strict=True):
             self._apply_rules(row, own)
         logits = [row.prefixes[0].state.logits_at for row in self.rows]

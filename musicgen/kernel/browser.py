@@ -1,4 +1,4 @@
-"""The kernel's instance in a browser: Python runs in Pyodide, and the browser runs the kernel beside it."""
+"""The kernel's instance in a browser: Python runs in Pyodide, and the browser runs the kernel."""
 
 from __future__ import annotations
 

@@ -202,8 +202,8 @@ class Measured:
                 f"form: {what} exact": float((best > 0.999).mean()),
             }
             for lag in (1, 2, 4, 8):
-                beside = bars[bars >= lag]
-                found[f"form: {what} {lag} back"] = _known_mean(alike[beside, beside - lag])
+                later = bars[bars >= lag]
+                found[f"form: {what} {lag} back"] = _known_mean(alike[later, later - lag])
             if begun:
                 found[f"form: {what} of the given"] = _known_mean(
                     np.nan_to_num(rows[:, :begun], nan=-1).max(axis=1)

@@ -76,7 +76,7 @@ class Groove:
         fills |= (since % BREATH == BREATH - 1) & ~busy
         return cls(feel=feel_of(sheet), fills=fills)
 
-    def leaning(self, bar: int, metre: int, at: int, placing: bool, struck: bool) -> np.ndarray:
+    def bias(self, bar: int, metre: int, at: int, placing: bool, struck: bool) -> np.ndarray:
         """Return the nats added to each token of the drums in a bar, as far as the last drum: (tokens,).
 
         `at` is the step of the last position, −1 before the first one, and `struck` whether a snare was struck there.

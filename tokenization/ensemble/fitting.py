@@ -73,7 +73,7 @@ CLASS = np.arange(len(PITCH)) % PITCH_CLASSES
 class Given:
     """What the given parts do: sums over the steps so far, for each pitch class, (S + 1, 12)."""
 
-    beside: np.ndarray  # whether a given part has a tone a semitone from it, and none has itself
+    clashing: np.ndarray  # whether a given part has a tone a semitone from it, and none has itself
     outside: np.ndarray  # whether the given chord lacks it
     unrooted: np.ndarray  # whether it is not the root of the given chord
 
@@ -95,18 +95,19 @@ class Given:
         now = chords[np.searchsorted(places, np.arange(steps), side="right") - 1]
         known = (now != NONE)[:, None]
         return cls(
-            beside=_sums((np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)) & ~sounds),
+            clashing=_sums((np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)) & ~sounds),
             outside=_sums(~TONES[now] & known),
             unrooted=_sums((now[:, None] // len(QUALITIES) != np.arange(PITCH_CLASSES)) & known),
         )
 
     def shares(self, start: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
         """Return the share of some spans in which each of the three is so: (rows, 12) each."""
-        last = len(self.beside) - 1
+        last = len(self.clashing) - 1
         first, end = np.minimum(start, last), np.minimum(start + steps, last)
         size = np.maximum(end - first, 1)[:, None]
         return [
-            (sums[end] - sums[first]) / size for sums in (self.beside, self.outside, self.unrooted)
+            (sums[end] - sums[first]) / size
+            for sums in (self.clashing, self.outside, self.unrooted)
         ]
 
 
@@ -142,7 +143,7 @@ class Fitting(EnsembleGrammar):
         groove = Groove.of(given, phrases_of(returns))
         return cls(Given.of(given), arrangement, groove, **rules)
 
-    def leaning(self) -> np.ndarray | None:
+    def bias(self) -> np.ndarray | None:
         """Return the nats that are added to the logits of the next token, (B, V), or None for none."""
         part = np.maximum(self._part, 0)
         every = np.arange(len(part))
@@ -156,7 +157,7 @@ class Fitting(EnsembleGrammar):
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
         for row in drums.tolist():
             where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))
-            nats = self._groove.leaning(
+            nats = self._groove.bias(
                 *where, placing=bool(places[row]), struck=bool(self._struck[row])
             )
             found[row, : len(nats)] = nats
@@ -180,13 +181,13 @@ class Fitting(EnsembleGrammar):
         return TOO_SHORT * (holds & IS_SHORT) + TOO_LONG * (moves & IS_LONG)
 
     def _against_tones(self, rows: np.ndarray) -> np.ndarray:
-        """Return the nats against each pitch beside what is given: (rows, pitches)."""
+        """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
         at, steps = self._at[rows], LENGTHS[self._length[rows]]
-        beside, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
+        clashing, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
         on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
         bass = self._is_bass(rows)[:, None]
         harmony = np.where(bass, OUTSIDE_BASS * outside + UNROOTED * unrooted, OUTSIDE * outside)
-        return (SEMITONE * beside + on_beat * harmony)[:, CLASS]
+        return (SEMITONE * clashing + on_beat * harmony)[:, CLASS]
 
     def _is_bass(self, rows: np.ndarray) -> np.ndarray:
         return np.isin(self._instrument[rows, self._part[rows]], BASSES)

@@ -11,7 +11,7 @@ from tokenization.ensemble.likeness import contents, likeness
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import HARMONY, RETURNS, STEPS_PER_SUBBEAT
 
-LEAST_ALIKE = 0.6  # similarity above which a bar speaks for a return
+LEAST_ALIKE = 0.6  # similarity above which a bar counts for a return
 BREAK = 0.5  # what a phrase that returns has to gain: two equal bars in a row are enough
 PREFERRED = 0.01  # what a bar gains whose distance the plan can name
 MOST_BARS = 1024  # whose returns are sought; the cost grows with their square

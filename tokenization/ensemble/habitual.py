@@ -214,9 +214,9 @@ class Habitual(Grammar):
 
     # What habits say of the next token.
 
-    def leaning(self) -> np.ndarray:
+    def bias(self) -> np.ndarray:
         """Return the nats to add to the logits of the next token: (B, V)."""
-        inner = self._grammar.leaning()
+        inner = self._grammar.bias()
         found = np.zeros((len(self._part), len(VOCABULARY)), np.float32)
         found += 0 if inner is None else inner
         for row, nats in enumerate(found):

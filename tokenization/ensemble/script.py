@@ -111,9 +111,9 @@ class Scripted(Grammar):
             mask[row] = tones if tones.any() else mask[row]
         return mask
 
-    def leaning(self) -> np.ndarray | None:
+    def bias(self) -> np.ndarray | None:
         """Return the nats to add to the logits of the next tokens, (B, V), or None for none."""
-        return self._grammar.leaning()
+        return self._grammar.bias()
 
     def take(self, ids: np.ndarray) -> None:
         """Advance past a valid prompt; all but the last bar at once if the script has only their bar tokens."""

@@ -59,17 +59,17 @@ def test_backbeats_are_on_every_second_beat_of_two_or_four():
 
 
 def test_a_snare_is_preferred_on_the_backbeat_and_nothing_skips_it():
-    found = groove(piano(0, 12)).leaning(0, FOUR, 0, placing=True, struck=False)
+    found = groove(piano(0, 12)).bias(0, FOUR, 0, placing=True, struck=False)
     assert found[ID("at_24")] == found[ID("at_12")] == 0 > found[ID("at_36")]
     assert found[ID("bar")] < 0 > found[ID("piano")]
-    here = groove(piano(0, 12)).leaning(0, FOUR, 24, placing=True, struck=False)
+    here = groove(piano(0, 12)).bias(0, FOUR, 24, placing=True, struck=False)
     assert here[ID("drum_38")] > 0 > here[ID("at_48")]
     assert here[ID("drum_36")] == 0
-    done = groove(piano(0, 12)).leaning(0, FOUR, 72, placing=True, struck=True)
+    done = groove(piano(0, 12)).bias(0, FOUR, 72, placing=True, struck=True)
     assert done[ID("at_84")] == done[ID("bar")] == done[ID("drum_38")] == 0
-    waltz = groove(piano(0, 12, metre="3/4")).leaning(0, WALTZ, 24, placing=True, struck=False)
+    waltz = groove(piano(0, 12, metre="3/4")).bias(0, WALTZ, 24, placing=True, struck=False)
     assert not waltz[ID("drum_38")]
-    swung = groove(piano(0, 16, 24, 40)).leaning(0, FOUR, 24, placing=False, struck=False)
+    swung = groove(piano(0, 16, 24, 40)).bias(0, FOUR, 24, placing=False, struck=False)
     assert swung[ID("drum_44")] > 0 == here[ID("drum_44")]
 
 
@@ -78,7 +78,7 @@ def test_a_snare_is_preferred_on_the_backbeat_and_nothing_skips_it():
     [((0, 12), FOUR, (6, 12), 16), ((0, 16), FOUR, (8, 16), 12), ((0, 24), FOUR, (12, 16), None)],
 )
 def test_onsets_follow_the_feel(steps, metre, kept, avoided):
-    found = groove(piano(*steps, bars=8)).leaning(0, metre, 0, placing=True, struck=False)
+    found = groove(piano(*steps, bars=8)).bias(0, metre, 0, placing=True, struck=False)
     assert all(found[ID(f"at_{step}")] == 0 for step in kept)
     assert avoided is None or found[ID(f"at_{avoided}")] < 0
 
@@ -93,11 +93,11 @@ def test_fills_end_phrases_sections_and_bars_in_which_the_given_parts_rest():
 def test_a_fill_has_toms_in_its_last_half_and_a_crash_after_it():
     band = groove(piano(0, 48, bars=16))
     late, early, before = (
-        band.leaning(bar, FOUR, at, placing=False, struck=True)[ID("drum_47")]
+        band.bias(bar, FOUR, at, placing=False, struck=True)[ID("drum_47")]
         for bar, at in ((7, 60), (7, 12), (6, 60))
     )
     assert late > 0 == early == before
-    assert band.leaning(8, FOUR, 0, placing=False, struck=False)[ID("drum_49")] > 0
-    assert not band.leaning(8, FOUR, 12, placing=False, struck=False)[ID("drum_49")]
-    assert not band.leaning(0, FOUR, 0, placing=False, struck=False)[ID("drum_49")]
-    assert not band.leaning(99, FOUR, 0, placing=False, struck=False).any()  # after the given parts
+    assert band.bias(8, FOUR, 0, placing=False, struck=False)[ID("drum_49")] > 0
+    assert not band.bias(8, FOUR, 12, placing=False, struck=False)[ID("drum_49")]
+    assert not band.bias(0, FOUR, 0, placing=False, struck=False)[ID("drum_49")]
+    assert not band.bias(99, FOUR, 0, placing=False, struck=False).any()  # after the given parts

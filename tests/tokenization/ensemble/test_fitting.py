@@ -100,13 +100,13 @@ def test_several_parts_have_different_roles_and_one_part_has_none():
 def test_given_tones_and_chords_are_summed_over_spans():
     ids = "begin chords lead bar chords at_0 chord_C_M at_48 chord_G_7 lead at_0 length_24 loudness_9 pitch_60 end"
     found = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in ids.split()])))
-    beside, outside, unrooted = found.shares(np.array([0, 12, 36]), np.array([24, 24, 24]))
-    assert beside[:, 11].tolist() == beside[:, 1].tolist() == [1, 0.5, 0]
-    assert not beside[:, [0, 2, 10]].any()
+    clashing, outside, unrooted = found.shares(np.array([0, 12, 36]), np.array([24, 24, 24]))
+    assert clashing[:, 11].tolist() == clashing[:, 1].tolist() == [1, 0.5, 0]
+    assert not clashing[:, [0, 2, 10]].any()
     seventh = ids.replace("pitch_60", "pitch_60 pitch_71").replace("lead", "piano")
     both = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in seventh.split()])))
-    beside, *_ = both.shares(np.array([0]), np.array([24]))
-    assert np.flatnonzero(beside[0]).tolist() == [1, 10]  # C and B are given themselves
+    clashing, *_ = both.shares(np.array([0]), np.array([24]))
+    assert np.flatnonzero(clashing[0]).tolist() == [1, 10]  # C and B are given themselves
     assert outside[:, 5].tolist() == [1, 1, 0.5]  # F, in G7 but not in C
     assert unrooted[:, 0].tolist() == [0, 0, 0.5]
     assert (found.shares(np.array([500]), np.array([24]))[0] == 0).all()  # after the end
@@ -115,7 +115,7 @@ def test_given_tones_and_chords_are_summed_over_spans():
 BAND = ["bass", "guitar", "strings", "electric piano"]
 
 
-def leaning(words: str, free: bool = False) -> dict[str, float]:
+def bias(words: str, free: bool = False) -> dict[str, float]:
     """Return the nats of each token after these words, in a bar of C major with the melody C."""
     text = "begin chords lead bar chords at_0 chord_C_M lead at_0 length_96 loudness_9 pitch_72 end"
     ids = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
@@ -129,49 +129,47 @@ def leaning(words: str, free: bool = False) -> dict[str, float]:
         token = LANGUAGE.vocabulary.id(name)
         assert grammar.allowed()[0, token], name
         grammar.advance(np.array([token]))
-    found = grammar.leaning()
+    found = grammar.bias()
     names = LANGUAGE.vocabulary.names
     return dict.fromkeys(names, 0.0) if found is None else dict(zip(names, found[0], strict=True))
 
 
 def test_pitches_of_the_chord_are_preferred_and_the_bass_prefers_the_root():
-    bass = leaning("electric_bass at_0 length_24 loudness_8")
+    bass = bias("electric_bass at_0 length_24 loudness_8")
     assert bass["pitch_36"] == 0 > bass["pitch_43"] > bass["pitch_38"]
-    guitar = leaning("electric_guitar at_0 length_24 loudness_8")
+    guitar = bias("electric_guitar at_0 length_24 loudness_8")
     assert guitar["pitch_52"] == guitar["pitch_48"] == 0 > guitar["pitch_50"]
     assert guitar["pitch_50"] > guitar["pitch_49"]  # a semitone from the melody
-    passing = leaning("electric_guitar at_12 length_12 loudness_8")
+    passing = bias("electric_guitar at_12 length_12 loudness_8")
     assert 0 > passing["pitch_50"] > guitar["pitch_50"]
-    free = leaning("electric_bass at_0 length_24 loudness_8", free=True)
+    free = bias("electric_bass at_0 length_24 loudness_8", free=True)
     assert not any(free.values())
 
 
 def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
-    strings, guitar = leaning("strings at_0"), leaning("electric_guitar at_0")
+    strings, guitar = bias("strings at_0"), bias("electric_guitar at_0")
     assert strings["length_96"] == strings["length_24"] == 0 > strings["length_6"]
     assert guitar["length_24"] == guitar["length_6"] == 0 > guitar["length_96"]
-    bass = leaning("electric_bass at_0")
+    bass = bias("electric_bass at_0")
     assert bass["length_6"] == bass["length_96"] == 0
 
 
 def test_a_part_avoids_more_notes_at_once_than_it_has_voices():
-    first, second = (
-        leaning(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_52")
-    )
+    first, second = (bias(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_52"))
     assert second["pitch_55"] < first["pitch_55"] - 2
     assert second["length_120"] < -2 > second["loudness_9"]
-    piano = leaning("electric_piano at_0 length_24 loudness_8 pitch_60")
+    piano = bias("electric_piano at_0 length_24 loudness_8 pitch_60")
     assert piano["pitch_64"] > 0  # its chord is not full yet
 
 
 def test_new_pitches_avoid_a_crowd_and_doubled_ones_do_not():
     held = "electric_bass at_0 length_96 loudness_8 pitch_36"
     held += " electric_guitar at_0 length_96 loudness_8 pitch_48 pitch_50 pitch_52 pitch_55"
-    found = leaning(f"{held} electric_piano at_0 length_24 loudness_8")
-    alone = leaning("electric_piano at_0 length_24 loudness_8")
+    found = bias(f"{held} electric_piano at_0 length_24 loudness_8")
+    alone = bias("electric_piano at_0 length_24 loudness_8")
     assert found["pitch_60"] < alone["pitch_60"]
     assert found["pitch_55"] == alone["pitch_55"]
-    later = leaning(
+    later = bias(
         f"{held} electric_piano at_0 length_24 loudness_8".replace("length_96", "length_6")
     )
     assert found["pitch_60"] < later["pitch_60"] <= alone["pitch_60"]

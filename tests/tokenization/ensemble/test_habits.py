@@ -35,7 +35,7 @@ def grammar(big: bool, *, bars: int = 16, **more) -> Grammar:
 
 
 def nats(found: Grammar) -> np.ndarray:
-    (row,) = found.leaning()
+    (row,) = found.bias()
     return row
 
 
@@ -92,7 +92,7 @@ def test_pitches_far_outside_a_part_are_disfavoured():
 
 
 def test_habits_can_be_lifted():
-    assert grammar(False, free=True).leaning() is None
+    assert grammar(False, free=True).bias() is None
 
 
 def test_rows_keep_their_habits_when_joined_and_selected():
@@ -100,10 +100,10 @@ def test_rows_keep_their_habits_when_joined_and_selected():
     other = one.select(np.zeros(1, np.int64))
     write(other, "distorted_guitar")
     both = one.joined([other])
-    rows = both.leaning()
-    assert np.array_equal(rows[:1], one.leaning())
-    assert np.array_equal(rows[1:], other.leaning())
-    assert np.array_equal(both.select(np.array([1])).leaning(), other.leaning())
+    rows = both.bias()
+    assert np.array_equal(rows[:1], one.bias())
+    assert np.array_equal(rows[1:], other.bias())
+    assert np.array_equal(both.select(np.array([1])).bias(), other.bias())
 
 
 @pytest.mark.parametrize("key", range(24))

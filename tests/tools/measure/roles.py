@@ -11,7 +11,7 @@ roles    16 new bars after the last 16 given ones, of own bands, of files, and o
          the grid of its language, which rounds velocities and lengths on both sides.
 plan     The key kept, without a plan and with a drawn curve of density, register and loudness.
 nothing  Pieces from nothing: key as asked and metre kept, chords in winds and notes out of range; of pop, the bars
-         that return, that repeat a bar exactly, and the entropy of lengths, beside 32 bars of the sets.
+         that return, that repeat a bar exactly, and the entropy of lengths, next to 32 bars of the sets.
 
 `real` is how the pieces themselves go on. With `--free`, parts keep neither promises nor habits.
 """
