@@ -119,7 +119,7 @@ class OpenMidi:
         found = midi.split_chunks(data, "the file")
         if found.is_damaged:
             raise NotKept(UNREADABLE)
-        self.kind, self.ticks_per_beat = found.kind, found.ticks_per_beat
+        self.ticks_per_beat = found.ticks_per_beat
         self.head = found.between[0]
         chunks = [events_of(body) for body in found.bodies]
         self.lanes = [
@@ -172,11 +172,7 @@ class OpenMidi:
             )
         bodies = [lane.encoded() for lane in self.lanes]
         bodies[0] = midi.text_events(texts or ()) + bodies[0]
-        kind = min(1, len(bodies) - 1) or self.kind
-        pieces = [self.head[:8], kind.to_bytes(2, "big"), len(bodies).to_bytes(2, "big"), self.head[12:]]  # fmt: skip
-        for body, lane in zip(bodies, self.lanes, strict=True):
-            pieces += [midi.track_chunk(body), lane.after]
-        return b"".join(pieces)
+        return midi.joined(self.head, bodies, [lane.after for lane in self.lanes])
 
     # Times and notes.
 

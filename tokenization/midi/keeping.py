@@ -368,8 +368,4 @@ class KeptMidi:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""
         bodies = [chunk.encoded(seam) for chunk in self.chunks]
         bodies[0] = reading.text_events(texts) + bodies[0]
-        head, *between = self._between
-        pieces = [head[:10], len(bodies).to_bytes(2, "big"), head[12:]]
-        for body, after in zip(bodies, between, strict=True):
-            pieces += [reading.track_chunk(body), after]
-        return b"".join(pieces)
+        return reading.joined(self._between[0], bodies, self._between[1:])

@@ -363,6 +363,16 @@ def test_a_type_0_file_keeps_its_type_and_a_new_part_gets_a_free_channel():
     assert (0, (0xC3, 40)) in events(new)[0]
 
 
+def test_a_type_2_file_with_one_track_becomes_type_1_with_a_new_part():
+    data = saved(2, 480, notes_at([(480 * n, 480, 60 + n % 7, 80) for n in range(32)], 0))
+    new = accompanied(
+        data, Track("Drums", 0, is_drum=True), [(24 * n, 6, 36, 90) for n in range(32)]
+    )
+    assert mido.MidiFile(file=io.BytesIO(data)).type == 2
+    assert mido.MidiFile(file=io.BytesIO(new)).type == 1
+    assert len(read_midi(new).tracks) == 2
+
+
 @pytest.mark.parametrize(("metres", "written", "added"), [
     ([(0, 3, 4)], [(0, 3, 4)], []),
     ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
