@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +98,8 @@ TOKEN_TYPE = np.dtype("<u2")
 NO_STYLE = -1
 # Limits on the size of the unpacked index: this many bytes, and more if it is compressed by at most this factor.
 FREE_BYTES, MOST_TIMES = 1 << 28, 100
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of numpy
+DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)  # fmt: skip
 _BLOCK_BYTES = 1 << 22
 
 
@@ -197,8 +200,11 @@ def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
     try:
         if not path.is_file():
             raise OSError("not a file")  # reading a pipe could block
-        with np.load(path, allow_pickle=False) as columns:
-            unpacked = sum(column.file_size for column in columns.zip.infolist())
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
+            members = columns.zip.infolist()
+            if any(one.compress_type not in COMPRESSIONS for one in members):
+                raise ValueError("another compression than numpy's")
+            unpacked = sum(one.file_size for one in members)
             if unpacked > FREE_BYTES + MOST_TIMES * path.stat().st_size:
                 raise ValueError("a zip bomb")
             names = (field.name for field in fields(Pieces))
@@ -206,7 +212,7 @@ def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
             # Sets that were prepared by earlier versions have no works.
             found.setdefault("works", np.zeros_like(found["names"], dtype="U1"))
             pieces = Pieces(**found)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except DAMAGE:
         raise ValueError(f"{path} is missing or damaged; prepare the set again") from None
     if not _fit(pieces, meta["tokens"], len(meta["styles"])):
         raise ValueError(f"{path} does not match the tokens of the set; prepare the set again")

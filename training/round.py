@@ -43,6 +43,7 @@ from training.log import TABLES
 from training.loop import MODEL, Progress, Run
 
 ROUND, RUN = "round.json", "run.tar"
+MOST_BYTES = 4 << 30  # of a run's parts
 PACKAGES = ("tokenization", "musicgen", "training")
 LAUNCHER = '''"""Run this round: python3 run.py --seconds 580 --out OUT (docs/gpu-round.md)."""
 
@@ -92,11 +93,17 @@ def write_run(
 
 def read_run(folder: Path, run: Path) -> None:
     """Extract a run that `write_run` wrote; raises ValueError if it is damaged."""
-    data = b"".join(path.read_bytes() for path in _parts(folder))
+    parts = _parts(folder)
+    if (size := sum(path.stat().st_size for path in parts)) > MOST_BYTES:
+        raise ValueError(f"the parts of {folder / RUN} have {size:,} bytes, more than any run")
+    data = b"".join(path.read_bytes() for path in parts)
     try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            archive.extractall(run, filter="data")
-    except tarfile.TarError as error:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:  # without compression
+            members = archive.getmembers()
+            if any(member.issparse() for member in members):
+                raise tarfile.TarError("it has sparse files")
+            archive.extractall(run, members, filter="data")
+    except (tarfile.TarError, EOFError, UnicodeError) as error:
         raise ValueError(f"the parts of {folder / RUN} are damaged: {error}") from None
 
 
@@ -108,7 +115,8 @@ def rescale(state: run_folder.RunState, batch: int, other: int) -> None:
 
 def _parts(folder: Path) -> list[Path]:
     """Return the parts of a run in order."""
-    return sorted(folder.glob(f"{RUN}.*"), key=lambda part: int(part.suffix[1:]))
+    parts = [part for part in folder.glob(f"{RUN}.*") if part.suffix[1:].isdecimal()]
+    return sorted(parts, key=lambda part: int(part.suffix[1:]))
 
 
 def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloat16") -> int:
@@ -158,6 +166,8 @@ def _copy_code(to: Path) -> None:
 def unpack(folder: Path, run: Path) -> dict[str, Any]:
     """Unpack the results of a round into the folder of a run; return a summary."""
     content = json_of(folder / ROUND)
+    if not isinstance(content, dict) or "config" not in content:
+        raise ValueError(f"{folder / ROUND} does not describe a round")
     config = from_plain(RunConfig, content.pop("config"), str(folder / ROUND))
     before = run_folder.newest(run)
     if before is None and run.is_dir() and any(run.iterdir()):

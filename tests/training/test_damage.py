@@ -120,6 +120,18 @@ def test_malformed_description_is_refused(meta: dict, copied: Path):
         Prepared.open(copied)
 
 
+def test_any_damaged_byte_of_the_columns_is_refused_or_harmless(copied: Path):
+    path = copied / PIECES_FILE
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), max(1, len(whole) // 300)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            Prepared.open(copied)
+        except ValueError as error:
+            refused += "pieces.npz" in str(error)
+    assert refused > 100
+
+
 def test_columns_from_a_pipe_or_a_zip_bomb_are_not_read(copied: Path):
     path = copied / PIECES_FILE
     with (

@@ -1,7 +1,9 @@
 """Rounds are packed, run, unpacked and continued; whatever happens, the results hold the latest weights."""
 
+import io
 import json
 import signal
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +92,40 @@ def test_round_is_unpacked_and_continued(packed: Path, weights: str, capsys):
     state = run_folder.read_state(later)
     assert (state.step, state.batches, state.began) == (16, 8 + 2 * 8, 16)
     assert read(home / "config.yaml").data.batch == 4
+
+
+def packed_as(mode: str, name: str, size: int = 1, **headers: str) -> bytes:
+    """Return an archive of a file of zeros."""
+    archive, info = io.BytesIO(), tarfile.TarInfo(name)
+    info.size, info.pax_headers = size, headers
+    with tarfile.open(fileobj=archive, mode=mode, format=tarfile.PAX_FORMAT) as file:
+        file.addfile(info, io.BytesIO(bytes(size)))
+    return archive.getvalue()
+
+
+SPARSE = {"GNU.sparse.size": str(3 << 30), "GNU.sparse.map": f"{(3 << 30) - 1},1"}
+
+
+@pytest.mark.parametrize("data", [
+    pytest.param(packed_as("w:xz", "junk", 1 << 20), id="compressed"),
+    pytest.param(packed_as("w", "junk", **SPARSE), id="sparse"),
+    pytest.param(packed_as("w", "../junk"), id="outside its folder"),
+    pytest.param(packed_as("w", "junk", 4000)[:1500], id="half"),
+    pytest.param(b"", id="nothing"),
+])  # fmt: skip
+def test_round_unpacks_only_plain_archives_into_its_folder(data: bytes, tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.tar.1").write_bytes(data)
+    with pytest.raises(ValueError, match=r"the parts of .*run\.tar are damaged"):
+        round.read_run(tmp_path / "out", tmp_path / "home")
+    assert sum(path.stat().st_size for path in tmp_path.rglob("junk")) < 2000
+
+
+def test_round_needs_a_description(tmp_path: Path, capsys):
+    for text in ("[]", "{}"):
+        (tmp_path / "round.json").write_text(text)
+        assert main(["unpack", str(tmp_path), str(tmp_path / "home")]) == 2
+        assert capsys.readouterr().err.endswith("does not describe a round\n")
 
 
 def test_round_continues_with_half_the_batch_when_memory_is_full(packed: Path, steps, capsys):
