@@ -15,7 +15,7 @@ import numpy as np
 from tokenization.changes import Change, Reading
 from tokenization.edit import NotKept
 from tokenization.midi import reading as midi
-from tokenization.midi.keeping import AMID, BEFORE, UNREADABLE, events_of
+from tokenization.midi.keeping import AMID, BEFORE, UNREADABLE, events_of, joined
 
 MADE_HERE = b"musicgen {"  # the beginning of the text with the provenance
 
@@ -172,7 +172,7 @@ class OpenMidi:
             )
         bodies = [lane.encoded() for lane in self.lanes]
         bodies[0] = midi.text_events(texts or ()) + bodies[0]
-        return midi.joined(self.head, bodies, [lane.after for lane in self.lanes])
+        return joined(self.head, bodies, [lane.after for lane in self.lanes])
 
     # Times and notes.
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -368,4 +369,11 @@ class KeptMidi:
         """Return the changed file with texts at its start; with a seam, without the original events from there on."""
         bodies = [chunk.encoded(seam) for chunk in self.chunks]
         bodies[0] = reading.text_events(texts) + bodies[0]
-        return reading.joined(self._between[0], bodies, self._between[1:])
+        return joined(self._between[0], bodies, self._between[1:])
+
+
+def joined(head: bytes, bodies: Sequence[bytes], after: Sequence[bytes]) -> bytes:
+    """Return a file with the header `head` and these tracks, each with what follows it; several play at once."""
+    kind = head[8:10] if len(bodies) == 1 else (1).to_bytes(2, "big")
+    tracks = zip(map(reading.track_chunk, bodies), after, strict=True)
+    return b"".join((head[:8], kind, len(bodies).to_bytes(2, "big"), head[12:], *chain(*tracks)))

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -276,13 +276,6 @@ def text_events(texts: Iterable[str]) -> bytes:
 def track_chunk(body: bytes) -> bytes:
     """Wrap the body of a track in a chunk."""
     return TRACK + len(body).to_bytes(4, "big") + body
-
-
-def joined(head: bytes, bodies: Sequence[bytes], after: Sequence[bytes]) -> bytes:
-    """Return a file with the header `head` and these tracks, each with what follows it; several play at once."""
-    kind = head[8:10] if len(bodies) == 1 else (1).to_bytes(2, "big")
-    tracks = zip(map(track_chunk, bodies), after, strict=True)
-    return b"".join((head[:8], kind, len(bodies).to_bytes(2, "big"), head[12:], *chain(*tracks)))
 
 
 def decode_text(data: bytes) -> str:
