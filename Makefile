@@ -112,15 +112,14 @@ kernel: $(INSTALLED) ## compile the kernel to WebAssembly (OUT=musicgen/kernel/k
 
 # Third-party scripts of the page, one file per package, with their licences.
 VENDOR := app/assets/vendor
-VENDORED := spessasynth_lib@4.3.14 spessasynth_core@4.3.22 opensheetmusicdisplay@2.1.3 esbuild@0.28.2
 WITHIN_SCORE := opensheetmusicdisplay vexflow typescript-collections loglevel jszip pako lie immediate setimmediate
 BUNDLE = node_modules/.bin/esbuild --bundle --format=esm --minify --legal-comments=none
 
-vendor: ## build the page's synthesizer and score renderer from npm packages (needs npm and a network)
-	rm -rf build/vendor && mkdir -p build/vendor
-	cd build/vendor && npm install --no-audit --no-fund --no-save --prefix . $(VENDORED)
-	cd build/vendor && echo 'export { WorkletSynthesizer, audioBufferToWav } from "spessasynth_lib"; \
-	  export { BasicMIDI } from "spessasynth_core";' | $(BUNDLE) --outfile=synthesizer.js
+vendor: ## build the page's synthesizer and score renderer from npm packages, by app/vendor/package-lock.json
+	rm -rf build/vendor && mkdir -p build && cp -R app/vendor build/vendor
+	cd build/vendor && npm ci --no-audit --no-fund --ignore-scripts
+	cd build/vendor && { echo 'export { WorkletSynthesizer, audioBufferToWav } from "spessasynth_lib";'; \
+	  echo 'export { BasicMIDI } from "spessasynth_core";'; } | $(BUNDLE) --outfile=synthesizer.js
 	cd build/vendor && echo 'export { OpenSheetMusicDisplay } from "opensheetmusicdisplay";' | $(BUNDLE) --outfile=osmd.js
 	cp build/vendor/synthesizer.js $(VENDOR)/spessasynth/synthesizer.js
 	cp build/vendor/osmd.js $(VENDOR)/osmd/osmd.js
