@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 EXTRAS = {
     **dict.fromkeys(("jinja2", "matplotlib", "pandas", "scipy", "sklearn", "torch"), "train"),
     **dict.fromkeys(("anyio", "fastapi", "gradio", "orjson", "starlette", "uvicorn"), "app"),
+    "distributed": "cluster",
 }  # fmt: skip
 NO_MEMORY = "not enough memory for this; try less at a time"
 LONGEST_MESSAGE = 1000  # characters; a quotation in a message can be of any length

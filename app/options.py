@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from tokenization.workers import Workers
+
+SCHEDULER_SECONDS = 10  # until a scheduler has to answer
 
 T = TypeVar("T")
 
@@ -74,10 +83,19 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Declare --workers."""
+    """Declare --workers and --scheduler."""
     parser.add_argument(
         "--workers", type=int, metavar="N", help="number of processes (default: one per processor)"
     )
+    add_scheduler(parser)
+
+
+def add_scheduler(parser: argparse.ArgumentParser) -> None:
+    """Declare --scheduler."""
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="work on the machines of this dask scheduler, such as tcp://HOST:8786",
+    )  # fmt: skip
 
 
 def chosen_device(arguments: argparse.Namespace) -> str:
@@ -87,12 +105,38 @@ def chosen_device(arguments: argparse.Namespace) -> str:
     return device_of(arguments.device)
 
 
-def workers_of(arguments: argparse.Namespace) -> int:
-    """Return the number of processes, which is 1 by default on a GPU."""
+@contextmanager
+def scheduled(address: str | None) -> Iterator[Executor | None]:
+    """Yield what runs tasks on the machines of the scheduler that --scheduler names, or None without one."""
+    if address is None:
+        yield None
+        return
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=SCHEDULER_SECONDS)
+    except (OSError, ValueError):
+        raise ValueError(
+            f"no scheduler answers at {address}: start `dask scheduler`, and `dask worker {address} --nthreads 1` "
+            "on each machine"
+        ) from None
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise ValueError(
+                f"the scheduler has no workers: start `dask worker {address} --nthreads 1` on each machine"
+            )
+        yield client.get_executor()
+
+
+@contextmanager
+def workers_of(arguments: argparse.Namespace) -> Iterator[Workers]:
+    """Yield the number of processes, which is 1 by default on a GPU, or what runs on other machines."""
     from tokenization.processes import processors
 
     check_counts(arguments, "workers")
-    return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)
+    count = arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)
+    with scheduled(arguments.scheduler) as executor:
+        yield executor or count
 
 
 def default_folder(name: str) -> Path:

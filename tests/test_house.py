@@ -180,7 +180,7 @@ def test_dependencies_are_those_that_are_used():
     everything = set[str]().union(*declared.values())
     assert len(everything) == sum(map(len, declared.values())), "each is in one group"
     used = {package: _distributions(package) for package in FLOORS}
-    with_gradio, optional = {"fastapi"}, {"pytorch-fast-transformers", "muspy"}
+    with_gradio, optional = {"fastapi"}, {"distributed", "pytorch-fast-transformers", "muspy"}
     within = {"python-multipart"}  # used by starlette
     together = set[str]().union(*used.values())
     assert together - everything - optional == with_gradio

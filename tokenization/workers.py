@@ -1,7 +1,8 @@
 """Parallel work over processes, where a process that dies costs only its own task.
 
 When a process dies, an executor of the standard library drops all running tasks, and does not say which one killed it.
-Here every process has one task at a time, and ends when its parent ends.
+Here every process has one task at a time, and ends when its parent ends. An executor of another library, such as
+dask's, can spread the tasks over many machines instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent import futures
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -185,13 +187,16 @@ def _bound_memory(extra: int) -> None:
     )
 
 
-Workers = int  # a number of processes
+Workers = int | futures.Executor  # a number of processes, or what runs tasks on other machines
 
 AHEAD = 32  # tasks per process that can be started beyond the oldest unfinished one, which bounds the waiting answers
+AHEAD_ELSEWHERE = 1024  # the same for all other machines together
 
 
 def limit_workers(workers: Workers, tasks: int) -> Workers:
     """Limit the number of processes to the number of tasks; 0 means this process, which does a single task."""
+    if isinstance(workers, futures.Executor):
+        return workers
     return min(workers, tasks) if min(workers, tasks) > 1 else 0
 
 
@@ -225,6 +230,9 @@ def as_done(
     With 0 workers, tasks run in this process: errors are raised, and a crash is not contained.
     """
     numbered = enumerate(tasks)
+    if isinstance(workers, futures.Executor):
+        yield from _elsewhere(function, numbered, workers, bounds)
+        return
     if workers < 1:
         yield from ((index, function(task)) for index, task in numbered)
         return
@@ -249,3 +257,32 @@ def as_done(
                 for answer in worker.take():
                     idle.append(running.pop(index))
                     yield index, answer
+
+
+def _elsewhere(
+    function: Callable[[Task], Answer],
+    numbered: Iterator[tuple[int, Task]],
+    executor: futures.Executor,
+    bounds: Bounds,
+) -> Generator[tuple[int, Answer | Failed], None, None]:
+    """Yield what `as_done` yields; memory is bounded by the machines, and a lost machine's tasks fail."""
+    running: dict[futures.Future[Answer | Failed], int] = {}
+    started = 0
+    try:
+        while True:
+            ahead = started - min(running.values(), default=started)
+            for index, task in islice(numbered, AHEAD_ELSEWHERE - ahead):
+                running[executor.submit(_attempt, function, bounds, task)] = index
+                started = index + 1
+            if not running:
+                return
+            for future in futures.wait(running, return_when=futures.FIRST_COMPLETED).done:
+                index = running.pop(future)
+                error = future.exception()
+                yield (
+                    index,
+                    future.result() if error is None else Failed(f"its machine failed: {error}"),
+                )
+    finally:
+        for future in running:
+            future.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
-from app.options import check_counts, default_folder, resumed_by
+from app.options import add_scheduler, check_counts, default_folder, resumed_by, scheduled
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -53,12 +54,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
         help="change a value in every configuration; repeatable",
     )  # fmt: skip
+    add_scheduler(parser)
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Train all runs, and write the table."""
     from tokenization.whole_file import make_folder
+    from tokenization.workers import Failed, as_done
     from training.comparison import (
         baseline_of,
         comparison_table,
@@ -79,14 +82,26 @@ def run(arguments: argparse.Namespace) -> None:
     rows: list[dict[str, Any]] = []
     runs = [(name, run) for name in configs for run in _seeded(configs[name], arguments.seeds)]
     runs.sort(key=lambda named: named[1].seed)  # complete one seed before the next, for the pairs
-    for number, (name, config) in enumerate(runs, 1):
-        seed = f", seed {config.seed}" if several else ""
-        output.remark([f"{number} of {len(runs)}: {name}{seed}"])
-        found.append({"name": name, "seed": config.seed, **_trained(name, config)})
-        if "failed" not in found[-1]:
-            succeeded[name].append(Path(config.run))
-        rows = ranked(found, baseline)
-        write_comparison(rows, arguments.output)  # after every run, in case the next is interrupted
+
+    def announced() -> Iterator[RunConfig]:
+        for number, (name, config) in enumerate(runs, 1):
+            seed = f", seed {config.seed}" if several else ""
+            output.remark([f"{number} of {len(runs)}: {name}{seed}"])
+            yield config
+
+    with scheduled(arguments.scheduler) as executor:
+        for index, results in as_done(_trained, announced(), workers=executor or 0):
+            name, config = runs[index]
+            if isinstance(results, Failed):
+                results = {"failed": results.reason}
+            if "failed" in results:
+                output.remark([f"{name} failed: {results['failed']}"])
+            else:
+                succeeded[name].append(Path(config.run))
+            found.append({"name": name, "seed": config.seed, **results})
+            rows = ranked(found, baseline)
+            # After every run, in case the next is interrupted.
+            write_comparison(rows, arguments.output)
     if succeeded:
         picture = arguments.output / "comparison.png"
         draw_runs(succeeded, picture, runs[0][1].data.length, by_time=True)
@@ -153,7 +168,7 @@ def _names(pattern: str) -> list[str]:
     return names
 
 
-def _trained(name: str, config: RunConfig) -> dict[str, Any]:
+def _trained(config: RunConfig) -> dict[str, Any]:
     """Train or resume a run; return its results, or why it failed."""
     from training.comparison import run_results
 
@@ -164,6 +179,4 @@ def _trained(name: str, config: RunConfig) -> dict[str, Any]:
     except OSError:  # such as a full disk, where the others would fail too
         raise
     except Exception as error:  # the others are trained anyway
-        failed = " ".join(str(error).split()) or type(error).__name__
-        output.remark([f"{name} failed: {failed}"])
-        return {"failed": failed}
+        return {"failed": " ".join(str(error).split()) or type(error).__name__}

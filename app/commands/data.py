@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.options import add_language, add_workers, check_counts, from_options
+from app.options import add_language, add_workers, check_counts, from_options, scheduled
 
 if TYPE_CHECKING:
     from training.data.sources.source import Source
@@ -137,8 +137,13 @@ def run(arguments: argparse.Namespace) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from training.data.prepare import PrepareOptions, prepare
 
-    options = from_options(PrepareOptions, arguments)
-    with output.progress_bar(f"Preparing {arguments.kind}") as progress:
+    if arguments.scheduler and not arguments.source.is_dir():
+        raise ValueError("--scheduler needs SOURCE as a folder that all machines see")
+    with (
+        scheduled(arguments.scheduler) as executor,
+        output.progress_bar(f"Preparing {arguments.kind}") as progress,
+    ):
+        options = from_options(PrepareOptions, arguments, workers=executor or arguments.workers)
         meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)
     _inspect(arguments)
     if not meta["counts"]["validation"]["pieces"] and not arguments.test_only:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -158,6 +159,9 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
 @contextmanager
 def _signals(run: Run) -> Iterator[None]:
     """Stop the run between two steps on SIGINT or SIGTERM, and at once on the second signal."""
+    if threading.current_thread() is not threading.main_thread():  # of a scheduler's worker
+        yield
+        return
 
     def ask(number: int, frame: object) -> None:
         run.stop()

@@ -141,7 +141,8 @@ def _batches(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measure
         else:
             batches.append([job])
     for alike in generating.values():
-        size = min(TOGETHER, -(-len(alike) // max(1, workers)))
+        spread = max(1, workers) if isinstance(workers, int) else len(alike)
+        size = min(TOGETHER, -(-len(alike) // spread))
         batches += [alike[first : first + size] for first in range(0, len(alike), size)]
     return batches
 

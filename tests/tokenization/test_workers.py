@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tokenization.processes import processors
-from tokenization.workers import Bounds, Failed, as_done, in_order
+from tokenization.workers import AHEAD_ELSEWHERE, Bounds, Failed, as_done, in_order
 
 LATE = 60  # seconds
 
@@ -178,3 +179,22 @@ def test_processes_end_with_their_parent(tmp_path: Path, ending: str):
     # All processes hold this pipe open, so it closes when the last one ends.
     assert program.communicate(timeout=120) == (None, b"")
     assert program.returncode == (130 if ending == "interrupt" else -signal.SIGKILL)
+
+
+def test_an_executor_does_the_tasks_of_which_one_that_fails_costs_only_itself():
+    fatal = {3: "bug", 5: "error"}
+    with ThreadPoolExecutor(3) as executor:
+        found = answers_of(partial(dies_at, fatal), range(8), workers=executor)
+        assert answers_of(square, range(9), workers=executor) == [n * n for n in range(9)]
+    assert [n for n, answer in enumerate(found) if isinstance(answer, Failed)] == [3, 5]
+    assert (found[3].is_fault, found[5]) == (True, Failed("that is too much"))
+
+
+def test_an_executor_gets_only_some_tasks_ahead_and_loses_those_left_over():
+    given = []
+    tasks = (given.append(n) or n for n in range(9 * AHEAD_ELSEWHERE))
+    with ThreadPoolExecutor(1) as executor:
+        with closing(as_done(abs, tasks, workers=executor)) as answers:
+            assert next(answers)[0] in range(AHEAD_ELSEWHERE)
+            assert len(given) == AHEAD_ELSEWHERE
+        assert executor.submit(abs, -1).result() == 1

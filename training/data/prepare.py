@@ -384,7 +384,7 @@ def _fill(
     answered = in_order(
         partial(encode_piece, kind.name, target.name),
         pieces,
-        workers=workers if isinstance(workers, str) else min(workers, len(pieces)),
+        workers=min(workers, len(pieces)) if isinstance(workers, int) else workers,
         bounds=Bounds(seconds=LIMIT_SECONDS, memory_bytes=MEMORY_BYTES),
     )
     with closing(answered) as answers:

@@ -65,8 +65,7 @@ def run_experiments(
 
     folder = getattr(arguments, "output", None)
     kept = None if folder is None else Path(folder) / KEPT
-    workers = workers_of(arguments)
-    with output.progress_bar(doing) as progress:
+    with workers_of(arguments) as workers, output.progress_bar(doing) as progress:
         return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
