@@ -20,6 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evaluation.attention import GAMMA
+from evaluation.metrics.style import METRICS as METRICS_OF_STYLE
+from evaluation.metrics.style import QUARTER_NAMES
 from evaluation.tables import Result
 
 INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
@@ -99,13 +101,62 @@ def extrapolation(result: Result) -> Figure:
         axes.set_ylabel("loss (nats per token)")
         axes.set_xlim(0, max((model["length"] for model in models), default=1))
         # The loss of the first stretch, which has little context, is so high that it would flatten the rest.
-        later = [row["mean"] for model in models for row in model["positions"][1:]]
+        sides = ("mean", "low", "high") if len(models) <= MOST_SHADED else ("mean",)
+        rows = [row for model in models for row in model["positions"][1:]]
+        later = [row[side] for row in rows for side in sides if row[side] is not None]
         if later:
-            margin = max(0.1, (max(later) - min(later)) * 0.15)
+            margin = max(0.1, (max(later) - min(later)) * 0.05)
             axes.set_ylim(min(later) - margin, max(later) + margin)
         axes.set_xlabel("position in the piece (tokens)")
         legend(drawn, axes)
     return drawn
+
+
+BESIDE = {"real": "the piece itself", "same": "another piece"}
+
+
+def quarters(result: Result) -> Figure:
+    """Plot the similarity of continuations to the prompt and to the piece by quarter, beside real music."""
+    models = result["models"]
+    found = {
+        (place, row["measure"]): row for place, model in enumerate(models) for row in model["table"]
+    }
+    metrics = [m for m in METRICS_OF_STYLE.values() if (0, _measure("piece", 1, m)) in found]
+    with figure(WIDTH, 4.2) as drawn:
+        panels: Any = drawn.subplots(
+            2, max(1, len(metrics)), sharex=True, sharey=True, squeeze=False
+        )
+        for against, row in zip(("prompt", "piece"), panels, strict=True):
+            row[0].set_ylabel(f"similarity to the {against}")
+            for metric, axes in zip(metrics, row, strict=False):
+                lines = [(place, "written", model["model"]) for place, model in enumerate(models)]
+                lines += [(0, side, title) for side, title in BESIDE.items()]
+                for place, side, title in lines:
+                    if against == "piece" and side == "real":
+                        continue  # is the piece
+                    rows = [found.get((place, _measure(against, q, metric)), {}) for q in QUARTERS]
+                    values = [(one.get(side) or {}).get("mean") for one in rows]
+                    y = [nan if value is None else value for value in values]
+                    look: Any = (
+                        series(models[place]["number"])
+                        if side == "written"
+                        else {"color": INK if side == "real" else FAINT, "linestyle": ":"}
+                    )
+                    axes.plot(QUARTERS, y, label=title, **look)
+                axes.set_xticks(QUARTERS)
+                axes.set_ylim(0, 1)
+        for metric, top, low in zip(metrics, panels[0], panels[1], strict=False):
+            top.set_title(metric)
+            low.set_xlabel("quarter of the continuation")
+        legend(drawn, panels[0, 0])
+    return drawn
+
+
+QUARTERS = [quarter for quarter in QUARTER_NAMES if quarter is not None]
+
+
+def _measure(against: str, quarter: int, metric: str) -> str:
+    return f"to the {against}, {QUARTER_NAMES[quarter]}: {metric}"
 
 
 def probes(result: Result) -> Figure:

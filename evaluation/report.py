@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from evaluation import figures
+from evaluation.headlines import headlines
+from evaluation.metrics.style import QUARTER_NAMES
 from evaluation.tables import ABOUT, KINDS, Result, Table, models_table, table_of
 from tokenization.wording import filled, sentence
 
@@ -23,6 +25,8 @@ LEADS = {
         components, are trained on the same examples in the same order. The models above are not involved.""",
 }
 CAPTIONS = {
+    "continuation": """Similarity of style to the prompt and to the piece, by quarter of the continuation: of the
+        generated music, of the piece itself, and of another piece.""",
     "extrapolation": """Mean loss over the pieces in steps of 1/16 of the trained length; shaded: 95 % interval.""",
     "positions": """Translation invariance and monotonicity of the best head of the first layer, for keys up to 1/16 of
         the trained length before the query; error bars: standard error (jackknife over four groups of tokens).""",
@@ -37,6 +41,7 @@ BENCHMARK_CAPTION = (
     "results only within a column."
 )
 FIGURES: dict[str, Callable[[Result], Figure]] = {
+    "continuation": figures.quarters,
     "extrapolation": figures.extrapolation,
     "positions": figures.probes,
 }
@@ -46,6 +51,8 @@ _PAGE = Environment(
     loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
 ).get_template("report.html")
 MODELS_IN_TITLE = 3
+MOST_COLUMNS = 4  # models side by side
+IN_FIGURE = tuple(f", {name}: " for quarter, name in QUARTER_NAMES.items() if quarter is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +63,7 @@ class Section:
     title: str
     table: Table
     lead: str = ""
+    headlines: Sequence[str] = ()
     # Captions, which also describe them, PNG in base64, and the files to listen to without their suffix, if any.
     pictures: Sequence[tuple[str, str, str]] = ()
     remarks: Sequence[str] = ()
@@ -69,7 +77,7 @@ def page(results: Result) -> str:
         Section(
             anchor="models",
             title="Models",
-            table=models_table(results["models"]),
+            table=_upright(models_table(results["models"])),
             remarks=[sentence(text) for text in results["left_out"]],
         )
     ]
@@ -103,13 +111,31 @@ def _experiment(number: int, result: Result) -> Section:
         anchor=f"{kind}-{number}",
         title=KINDS[kind] + (f": {PurePath(data).name}" if data else ""),
         lead=filled(ABOUT[kind]),
-        table=table_of(kind, result),
+        headlines=headlines(result),
+        table=_narrow(table_of(kind, result)),
         pictures=[
             (text, base64.b64encode(figures.png(one)).decode(), file) for text, one, file in drawn
         ],
         method=[pieces] if pieces else [],
         command=result["command"],
     )
+
+
+def _narrow(table: Table) -> Table:
+    """Leave out the rows that a figure shows, and the model's name where all rows have the same."""
+    rows = [
+        row for row in table.rows if not any(word in cell for word in IN_FIGURE for cell in row[:2])
+    ]
+    first = 1 if table.head[0] == "model" and len({row[0] for row in rows if row[0]}) == 1 else 0
+    return replace(table, head=table.head[first:], rows=[row[first:] for row in rows])
+
+
+def _upright(table: Table) -> Table:
+    """Return a table of a few models with one column per model."""
+    if len(table.rows) > MOST_COLUMNS:
+        return table
+    head, *rows = zip(table.head, *table.rows, strict=True)
+    return replace(table, head=head, rows=rows)
 
 
 def _benchmark(number: int, result: Result) -> Section:

@@ -127,6 +127,7 @@ def baseline_of(configs: Mapping[str, RunConfig]) -> str | None:
 # The colour-blind-safe palette of Okabe and Ito.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
+LEAST_SPAN = 0.2  # nats that an axis shows
 SMOOTHED = 0.05  # fraction of the steps over which the training loss is averaged
 
 
@@ -156,7 +157,9 @@ def draw_runs(
         (during, "processor minutes" if by_time else "step"),
         (by_position, "position (tokens)"),
     ):
-        axes.set(xlabel=x, ylabel="loss (nats per token)")
+        low, high = axes.get_ylim()
+        spare = max(0.0, LEAST_SPAN - (high - low)) / 2  # noise is not drawn as a curve
+        axes.set(xlabel=x, ylabel="loss (nats per token)", ylim=(low - spare, high + spare))
         axes.grid(alpha=0.3)
         axes.legend(loc="upper right")  # free, as losses fall; searching for the best place is slow
     with replacing(file) as part:

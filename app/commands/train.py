@@ -35,7 +35,8 @@ SETTINGS: dict[str, tuple[str, str, type, str]] = {
     ),
     "seed": ("seed", "SEED", int, "random seed (default: 1)"),
 }  # fmt: skip
-LINE_SECONDS = 60.0  # between two progress lines where there is no terminal
+# Between two progress lines where there is no terminal: this share of the time so far, within these bounds.
+LINE_SHARE, FIRST_SECONDS, LINE_SECONDS = 0.2, 2.0, 60.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +187,8 @@ class TrainingProgress:
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
         self._show = show
         self._text = ""
-        self._last_line = -LINE_SECONDS
+        self._began = time.monotonic()
+        self._last_line = self._began - FIRST_SECONDS
 
     def stepped(self, step: int, steps: int) -> None:
         """Advance the bar."""
@@ -199,7 +201,8 @@ class TrainingProgress:
         if progress.validation is not None:
             self._text += f", validation {progress.validation:.4f}"
         self._show(step, steps, self._text)
-        due = now - self._last_line >= LINE_SECONDS or step == steps
+        wait = min(LINE_SECONDS, max(FIRST_SECONDS, LINE_SHARE * (now - self._began)))
+        due = now - self._last_line >= wait or step == steps
         if due and not sys.stderr.isatty():
             self._last_line = now
             output.remark([f"step {step:,} of {steps:,}: {self._text}"])

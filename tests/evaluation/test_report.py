@@ -3,6 +3,7 @@
 import re
 
 from evaluation.figures import figure, png
+from evaluation.headlines import headlines
 from evaluation.report import page
 from evaluation.tables import extrapolation_table, positions_table
 
@@ -46,6 +47,50 @@ def test_text_from_results_is_escaped():
     assert 'alt="a &#34;curve&#34; &lt;w&gt;: mean attention over 2 generated pieces' in text
     assert 'src="data:image/png;base64,' in text
     assert '<a href="#benchmark-0">' in text
+
+
+def estimate(mean: float | None) -> dict:
+    return {"mean": mean, "low": None, "high": None, "deviation": None, "n": 2}
+
+
+def test_the_summary_has_the_main_numbers_beside_real_music():
+    rows = [
+        {"measure": "returns", "written": estimate(0.4), "real": estimate(0.5)},
+        {"measure": "repeats", "written": estimate(None), "real": estimate(0.1)},
+        {"measure": "contrast", "written": estimate(3), "real": estimate(4)},
+    ]
+    form = {"kind": "form", "models": [{"model": "a", "table": rows}]}
+    assert headlines(form) == ["a: bars that return to earlier ones 0.40 (real piece 0.50)."]
+    drift = {"mean": -0.2, "low": -0.3, "high": -0.1}
+    losses = {"model": "b", "trained_length": 2048, "drift": {"far": drift}}
+    assert headlines({"kind": "extrapolation", "models": [losses]}) == [
+        "b: past the 2,048 tokens it was trained on, the loss changes by −0.200 [−0.300, −0.100] nats."
+    ]
+    rows = [
+        {"model": "c", "part": part, "within": {"mean": mean, "low": None, "high": None}}
+        for part, mean in (("metric heads", 0.1), ("recall", 0.3))
+    ]
+    (told,) = headlines({"kind": "ablation", "models": rows})
+    assert told == "c relies most on its recall: the loss changes by +0.300 nats without."
+
+
+QUARTER = re.compile(", (1st quarter|2nd|3rd|4th): ")
+
+
+def test_quarters_of_continuations_are_drawn_and_not_listed():
+    measures = [
+        f"to the {against}, {quarter}: onset–duration"
+        for against in ("prompt", "piece")
+        for quarter in ("whole", "1st quarter", "2nd", "3rd", "4th")
+    ]
+    sides = dict.fromkeys(("written", "looped", "real", "same", "other"), estimate(0.5))
+    table = [{"measure": name, "above_same": 1, "of": 2, **sides} for name in measures]
+    model = {"model": "a", "number": 0, "table": table}
+    result = {"kind": "continuation", "command": "", "models": [model]}
+    text = page({**RESULTS, "experiments": [result]})
+    assert "to the prompt, whole: onset–duration" in text
+    assert not QUARTER.search(text)
+    assert text.count("data:image/png") == 1
 
 
 def test_a_name_is_drawn_as_text():
