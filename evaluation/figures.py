@@ -138,7 +138,7 @@ def quarters(result: Result) -> Figure:
                     values = [(one.get(side) or {}).get("mean") for one in rows]
                     y = [nan if value is None else value for value in values]
                     look: Any = (
-                        series(models[place]["number"])
+                        series(place)
                         if side == "written"
                         else {"color": INK if side == "real" else FAINT, "linestyle": ":"}
                     )

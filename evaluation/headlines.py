@@ -18,10 +18,12 @@ MEASURES = {
         "end: all": "endings with all signs",
     },
     "infilling": {"f1": "agreement of filled bars with the true notes (F1)"},
-    "accompaniment": {"in harmony": "notes of new parts that are chord tones"},
+    "accompaniment": {
+        "bass: in harmony": "notes of a new bass that are chord tones",
+        "other: in harmony": "of another new part",
+    },
     "originality": {"closest passage": "notes shared with the closest training passage"},
 }
-REFERENCES = {"continuation": "real", "infilling": "alone"}  # elsewhere the real music
 
 
 def headlines(result: Result) -> list[str]:
@@ -40,7 +42,7 @@ def headlines(result: Result) -> list[str]:
 def _losses(model: Result) -> str:
     drift, control = model["drift"].get("far"), model.get("control")
     if drift is None:
-        return ""
+        return f"the loss is {number(model['parts']['trained']['mean'])} nats per token"
     text = f"past the {model['trained_length']:,} tokens it was trained on, the loss changes by {signed(drift)} nats"
     if control is not None:
         text += f"; the whole piece as context changes it by {signed(control)}"
@@ -48,7 +50,7 @@ def _losses(model: Result) -> str:
 
 
 def _ablations(rows: Sequence[Result]) -> list[str]:
-    """Name the part whose removal costs each model most."""
+    """Name the change that costs each model most."""
     names = dict.fromkeys(row["model"] for row in rows)
     most = {
         name: max(
@@ -57,7 +59,7 @@ def _ablations(rows: Sequence[Result]) -> list[str]:
         for name in names
     }
     return [
-        f"{name} relies most on its {row['part']}: the loss changes by {signed(row['within'])} nats without."
+        f"{name}: the loss changes most, by {signed(row['within'])} nats per token, with {row['part']}."
         for name, row in most.items()
     ]
 
@@ -74,16 +76,15 @@ def _positions(model: Result) -> str:
 
 def _measures(kind: str, model: Result) -> str:
     """Say each measure beside that of the real music."""
-    side = REFERENCES.get(kind, "real")
     rows: Mapping[str, Result] = {row["measure"]: row for row in model["table"]}
     told = []
     for measure, words in MEASURES.get(kind, {}).items():
         found = rows.get(measure, {}).get("written")
         if found is None or found["mean"] is None:
             continue
-        beside = rows[measure].get(side)
+        beside = rows[measure].get("real")
         text = f"{words} {interval(found['mean'], found['low'], found['high'], '{:.2f}'.format)}"
         if beside is not None and beside["mean"] is not None:
-            text += f" ({SIDES[kind][side]} {beside['mean']:.2f})"
+            text += f" ({SIDES[kind]['real']} {beside['mean']:.2f})"
         told.append(text)
     return "; ".join(told)

@@ -68,10 +68,10 @@ def test_the_summary_has_the_main_numbers_beside_real_music():
     ]
     rows = [
         {"model": "c", "part": part, "within": {"mean": mean, "low": None, "high": None}}
-        for part, mean in (("metric heads", 0.1), ("recall", 0.3))
+        for part, mean in (("metric heads cut", 0.1), ("decay off", 0.3))
     ]
     (told,) = headlines({"kind": "ablation", "models": rows})
-    assert told == "c relies most on its recall: the loss changes by +0.300 nats without."
+    assert told == "c: the loss changes most, by +0.300 nats per token, with decay off."
 
 
 QUARTER = re.compile(", (1st quarter|2nd|3rd|4th): ")
@@ -85,7 +85,7 @@ def test_quarters_of_continuations_are_drawn_and_not_listed():
     ]
     sides = dict.fromkeys(("written", "looped", "real", "same", "other"), estimate(0.5))
     table = [{"measure": name, "above_same": 1, "of": 2, **sides} for name in measures]
-    model = {"model": "a", "number": 0, "table": table}
+    model = {"model": "a", "table": table}
     result = {"kind": "continuation", "command": "", "models": [model]}
     text = page({**RESULTS, "experiments": [result]})
     assert "to the prompt, whole: onset–duration" in text
