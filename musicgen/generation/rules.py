@@ -11,27 +11,34 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
-from musicgen.recall import COUNT, NAMED, Recollection
+from musicgen.recall import COUNT, Recollection
 
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
 
 # In a bar that returns, the nats added to the logit of the source's next token: at first, and once ALIGNED tokens in a
-# row agree with the source (less, as songs vary what they repeat). The plan names the source, or it is guessed; where
-# the request sets it, the boost is constant. Chosen on validation songs (docs/results.md).
-ALIGNED = 4
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
+# row agree with the source, when notes have their own, since songs vary what they repeat. Sources up to NEAR bars back
+# are seldom repeated exactly. Where the request sets the source, the boost is constant but for notes that may vary.
+# Chosen on validation songs (docs/results.md).
+ALIGNED, NEAR = 4, 16
+NEAR_BOOST, FAR_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
+VARIED_BOOST = -1.0
 
 
 def follow_the_source(sequence: Recollection) -> Nats:
     """Favour the next token of the bar that this one returns to."""
     if (token := sequence.next_of_source()) < 0:
         return
-    if sequence.source_is_requested:
+    aligned, requested = sequence["agreed"] >= ALIGNED, sequence.source_is_requested
+    is_note = sequence.recaller.kinds[0, token] == NOTE
+    plays_drums = sequence["current_part"] == sequence.recaller.drums
+    if aligned and is_note and not plays_drums and (sequence.varies or not requested):
+        boost = VARIED_BOOST
+    elif requested:
         boost = REQUESTED_BOOST
     else:
-        before, after = NAMED_BOOST if sequence["return_kind"] == NAMED else GUESSED_BOOST
-        boost = before if sequence["agreed"] < ALIGNED else after
+        back = sequence["begun"] - 1 - sequence["source"]
+        boost = (NEAR_BOOST if back <= NEAR else FAR_BOOST)[aligned]
     yield token, boost * sequence.strength
 
 
