@@ -102,6 +102,7 @@ class Recollection:
         self.recaller, self.strength, self.varies = recaller, strength, varies
         # A bar, its expected drum hits, and whether they differ from those of the bar before.
         self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
+        self.exact_parts: frozenset[bytes] | None = None  # that repeat themselves exactly
         kernel = recaller.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)

@@ -22,7 +22,9 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 # Chosen on validation songs (docs/results.md).
 ALIGNED, NEAR = 4, 16
 NEAR_BOOST, FAR_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
-VARIED_BOOST = -1.0
+VARIED_BOOST = -1.0  # unless this part of the first bars repeats so often exactly:
+OFTEN_EXACT = 0.2
+SHOWING = 32  # last bars that are compared
 
 
 def follow_the_source(sequence: Recollection) -> Nats:
@@ -31,8 +33,8 @@ def follow_the_source(sequence: Recollection) -> Nats:
         return
     aligned, requested = sequence["agreed"] >= ALIGNED, sequence.source_is_requested
     is_note = sequence.recaller.kinds[0, token] == NOTE
-    plays_drums = sequence["current_part"] == sequence.recaller.drums
-    if aligned and is_note and not plays_drums and (sequence.varies or not requested):
+    may_vary = aligned and is_note and (sequence.varies or not requested)
+    if may_vary and not _repeats_exactly(sequence):
         boost = VARIED_BOOST
     elif requested:
         boost = REQUESTED_BOOST
@@ -40,6 +42,38 @@ def follow_the_source(sequence: Recollection) -> Nats:
         back = sequence["begun"] - 1 - sequence["source"]
         boost = (NEAR_BOOST if back <= NEAR else FAR_BOOST)[aligned]
     yield token, boost * sequence.strength
+
+
+def _repeats_exactly(sequence: Recollection) -> bool:
+    """Return whether the current part is the drums, or has often repeated a bar exactly where the rules began."""
+    if sequence.exact_parts is None:
+        sequence.exact_parts = _exact_parts(sequence)
+    ids = sequence.tokens_of(sequence.bars()[-1])
+    part = np.flatnonzero(sequence.recaller.kinds[0, ids] == PART)
+    if not len(part) or ids[part[-1]] == sequence.recaller.drums:
+        return True
+    return next(iter(_parts(sequence, ids[part[-1] :])), b"") in sequence.exact_parts
+
+
+def _exact_parts(sequence: Recollection) -> frozenset[bytes]:
+    """Return the parts of which so many bars repeat one of the NEAR bars before exactly."""
+    past = [_parts(sequence, sequence.tokens_of(bar)) for bar in sequence.bars()[:-1][-SHOWING:]]
+    exact: dict[bytes, list[bool]] = {}
+    for number, parts in enumerate(past):
+        for part, notes in parts.items():
+            before = (other.get(part) for other in past[max(0, number - NEAR) : number])
+            exact.setdefault(part, []).append(notes in before)
+    return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
+
+
+def _parts(sequence: Recollection, ids: np.ndarray) -> dict[bytes, bytes]:
+    """Return the onsets and notes of each part of a bar, by the tokens that name it."""
+    found = {}
+    for part in np.split(ids, np.flatnonzero(sequence.recaller.kinds[0, ids] == PART))[1:]:
+        kinds = sequence.recaller.kinds[0, part]
+        begins = np.flatnonzero(np.append(kinds, ONSET) == ONSET)[0]
+        found[part[:begins].tobytes()] = part[(kinds == ONSET) | (kinds == NOTE)].tobytes()
+    return found
 
 
 EXHAUSTED_PENALTY = 30.0  # nats; finite, as such a return can be all that is allowed
