@@ -11,37 +11,36 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
-from musicgen.recall import COUNT, Recollection
+from musicgen.recall import COUNT, NAMED, Recollection
 
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
 
-# In a bar that returns, the nats added to the logit of the source's next token: at first, and once ALIGNED tokens in a
-# row agree with the source, when notes have their own, since songs vary what they repeat. Sources up to NEAR bars back
-# are seldom repeated exactly. Where the request sets the source, the boost is constant but for notes that may vary.
-# Chosen on validation songs (docs/results.md).
-ALIGNED, NEAR = 4, 16
-NEAR_BOOST, FAR_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
-VARIED_BOOST = -1.0  # unless this part of the first bars repeats so often exactly:
-OFTEN_EXACT = 0.2
-SHOWING = 32  # last bars that are compared
+# In a bar that returns, the nats added to the logit of the source's next token: at first; once ALIGNED tokens in a row
+# agree with the source; and then to that of its next note, since songs vary what they repeat, most of all if it was
+# near. The plan names the source, which is near, or it is guessed; or the request sets it, where the boost is constant
+# but for notes that may vary. Chosen on validation songs (docs/results.md).
+ALIGNED = 4
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0, -1.2), (5.0, 0.9, 0.2), (3.0, 3.0, 0.0)
+OFTEN_EXACT, SHOWN = (
+    0.2,
+    16,
+)  # parts that have so often repeated one of the last SHOWN bars exactly are not varied
 
 
 def follow_the_source(sequence: Recollection) -> Nats:
     """Favour the next token of the bar that this one returns to."""
     if (token := sequence.next_of_source()) < 0:
         return
-    aligned, requested = sequence["agreed"] >= ALIGNED, sequence.source_is_requested
-    is_note = sequence.recaller.kinds[0, token] == NOTE
-    may_vary = aligned and is_note and (sequence.varies or not requested)
-    if may_vary and not _repeats_exactly(sequence):
-        boost = VARIED_BOOST
-    elif requested:
+    stage, requested = int(sequence["agreed"] >= ALIGNED), sequence.source_is_requested
+    may_vary = stage and sequence.recaller.kinds[0, token] == NOTE
+    if may_vary and (sequence.varies or not requested) and not _repeats_exactly(sequence):
+        stage = 2
+    if requested:
         boost = REQUESTED_BOOST
     else:
-        back = sequence["begun"] - 1 - sequence["source"]
-        boost = (NEAR_BOOST if back <= NEAR else FAR_BOOST)[aligned]
-    yield token, boost * sequence.strength
+        boost = NAMED_BOOST if sequence["return_kind"] == NAMED else GUESSED_BOOST
+    yield token, boost[stage] * sequence.strength
 
 
 def _repeats_exactly(sequence: Recollection) -> bool:
@@ -56,13 +55,15 @@ def _repeats_exactly(sequence: Recollection) -> bool:
 
 
 def _exact_parts(sequence: Recollection) -> frozenset[bytes]:
-    """Return the parts of which so many bars repeat one of the NEAR bars before exactly."""
-    past = [_parts(sequence, sequence.tokens_of(bar)) for bar in sequence.bars()[:-1][-SHOWING:]]
+    """Return the parts of which so many bars are equal to an earlier one."""
     exact: dict[bytes, list[bool]] = {}
-    for number, parts in enumerate(past):
-        for part, notes in parts.items():
-            before = (other.get(part) for other in past[max(0, number - NEAR) : number])
+    past: list[dict[bytes, bytes]] = []
+    for bar in sequence.bars()[:-1][-2 * SHOWN :]:
+        now = _parts(sequence, sequence.tokens_of(bar))
+        for part, notes in now.items():
+            before = (other.get(part) for other in past[-SHOWN:])
             exact.setdefault(part, []).append(notes in before)
+        past.append(now)
     return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
 
 

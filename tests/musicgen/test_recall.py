@@ -277,7 +277,7 @@ def test_a_bar_is_no_longer_recalled_after_too_many_repetitions(times: int) -> N
     found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
     again = 2 * times - 1 < recall.REPEAT_LIMIT  # within a phrase a repetition counts twice
     assert (found[recall.PLANNED] > 0, found[recall.MATCHED] > 0) == (again, again)
-    assert boost(one) == (("loudness_8", rules.NEAR_BOOST[0]) if again else None)
+    assert boost(one) == (("loudness_8", rules.NAMED_BOOST[0]) if again else None)
     exhausted = {VOCABULARY.id("return_1"): -rules.EXHAUSTED_PENALTY}
     assert added(one, rules.limit_repetition) == ({} if again else exhausted)
     softer = BAR.replace("loudness_8", "loudness_5")
@@ -301,7 +301,7 @@ def test_the_strength_scales_the_boost_of_the_source(strength: float) -> None:
     one.take(ids("begin piano " + BAR + "bar return_1"))
     rules.add_to(bias, one, 2.0)
     wanted = np.zeros(SIZE, np.float32)
-    wanted[VOCABULARY.id("piano")] = 2 * strength * rules.NEAR_BOOST[0]
+    wanted[VOCABULARY.id("piano")] = 2 * strength * rules.NAMED_BOOST[0]
     np.testing.assert_array_equal(bias, wanted)
 
 
@@ -309,16 +309,15 @@ def test_the_strength_scales_the_boost_of_the_source(strength: float) -> None:
 def test_a_requested_source_has_a_constant_boost_but_for_notes_that_vary(varies: bool) -> None:
     one = RECALL.begin(sources={1: 0}, varies=varies)
     one.take(ids("begin piano " + BAR + "bar return_other piano at_0 length_24"))
-    assert boost(one) == ("loudness_8", rules.REQUESTED_BOOST)
+    assert boost(one) == ("loudness_8", rules.REQUESTED_BOOST[0])
     one.take(ids("loudness_8 pitch_60 at_24"))
-    assert boost(one) == ("pitch_62", rules.VARIED_BOOST if varies else rules.REQUESTED_BOOST)
+    assert boost(one) == ("pitch_62", rules.REQUESTED_BOOST[2 if varies else 1])
 
 
-@pytest.mark.parametrize(("bars", "nats"), [(8, rules.NEAR_BOOST), (16, rules.FAR_BOOST)])
-def test_a_guessed_source_has_a_boost_by_its_distance(bars: int, nats: tuple[float, float]) -> None:
-    one, new = RECALL.begin(), "bar return_new density_3 piano at_0 " * (bars + 1)
-    one.take(ids(f"begin piano {new} bar return_other density_3"))
-    assert boost(one) == ("piano", nats[0])
+def test_a_guessed_source_has_its_own_boost() -> None:
+    one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * (NEAR + 1)
+    one.take(ids(f"begin piano {bars} bar return_other density_3"))
+    assert boost(one) == ("piano", rules.GUESSED_BOOST[0])
 
 
 def other(notes: str, part: str, count: int) -> str:
@@ -327,16 +326,15 @@ def other(notes: str, part: str, count: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("back", "bars", "nats"),
-    [("return_1", 8, rules.NEAR_BOOST), ("return_other", 16, rules.FAR_BOOST)],
+    ("back", "nats"), [("return_1", rules.NAMED_BOOST), ("return_other", rules.GUESSED_BOOST)]
 )
-def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, bars, nats):
+def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
-    one.take(ids(f"begin piano {first} {other('pitch', 'piano', bars)} {BAR}"))
+    one.take(ids(f"begin piano {first} {other('pitch', 'piano', NEAR)} {BAR}"))
     one.take(ids(f"bar {back} density_3 piano at_0 length_24"))
     assert boost(one) == ("loudness_8", nats[0])
     one.take(ids("loudness_8"))  # now ALIGNED tokens in a row agree
-    assert boost(one) == ("pitch_60", rules.VARIED_BOOST)
+    assert boost(one) == ("pitch_60", nats[2])
     one.take(ids("pitch_60"))
     assert boost(one) == ("at_24", nats[1])
     one.take(ids("at_48"))
@@ -359,7 +357,9 @@ def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, par
     one.take(ids(f"begin piano flute drums {past} {again}"))
     one.adapt_limit()
     one.take(ids(again.replace("bar", "bar return_1").rsplit(" ", 2)[0]))
-    assert (boost(one)[1] == rules.VARIED_BOOST) is varies
+    found = boost(one)
+    assert found is not None
+    assert found[1] == rules.NAMED_BOOST[2 if varies else 1]
 
 
 def test_replaced_bars_are_not_recalled() -> None:
