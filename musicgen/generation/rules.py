@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
-from musicgen.recall import COUNT, NAMED, Recollection
+from musicgen.recall import COUNT, NAMED, START, Recollection
 
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
 
 # In a bar that returns, the nats added to the logit of the source's next token: at first; once ALIGNED tokens in a row
-# agree with the source; and then to that of its next note, since songs vary what they repeat, most of all if it was
-# near. The plan names the source, which is near, or it is guessed; or the request sets it, where the boost is constant
-# but for notes that may vary. Chosen on validation songs (docs/results.md).
-ALIGNED = 4
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0, -1.2), (5.0, 0.9, 0.2), (3.0, 3.0, 0.0)
+# agree with the source; and then to that of its next note in a bar that is to be varied, as songs vary what they
+# repeat: all that return to a near bar, which the plan names, and one of VARIED others, whose source is guessed or set
+# by the request. Chosen on validation songs (docs/results.md).
+ALIGNED, VARIED = 4, 3
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.6, 0.4, -1.2), (5.0, 0.9, -1.0), (3.0, 3.0, -1.0)
 OFTEN_EXACT, SHOWN = (
     0.2,
     16,
@@ -32,15 +32,24 @@ def follow_the_source(sequence: Recollection) -> Nats:
     """Favour the next token of the bar that this one returns to."""
     if (token := sequence.next_of_source()) < 0:
         return
-    stage, requested = int(sequence["agreed"] >= ALIGNED), sequence.source_is_requested
-    may_vary = stage and sequence.recaller.kinds[0, token] == NOTE
-    if may_vary and (sequence.varies or not requested) and not _repeats_exactly(sequence):
+    requested, named = sequence.source_is_requested, sequence["return_kind"] == NAMED
+    boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
+    stage = int(sequence["agreed"] >= ALIGNED)
+    if stage and sequence.recaller.kinds[0, token] == NOTE and _is_varied(sequence):
         stage = 2
-    if requested:
-        boost = REQUESTED_BOOST
-    else:
-        boost = NAMED_BOOST if sequence["return_kind"] == NAMED else GUESSED_BOOST
     yield token, boost[stage] * sequence.strength
+
+
+def _is_varied(sequence: Recollection) -> bool:
+    """Return whether this bar of the current part is to differ from its source."""
+    bar, requested = sequence["begun"] - 1, sequence.source_is_requested
+    if requested and not sequence.varies:
+        return False
+    if requested or sequence["return_kind"] != NAMED:
+        start = int(sequence.table(bar, bar + 1)[0, START])  # as good as random
+        if start % VARIED:
+            return False
+    return not _repeats_exactly(sequence)
 
 
 def _repeats_exactly(sequence: Recollection) -> bool:
@@ -104,6 +113,7 @@ FILL_PENALTY = (
 )
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
+PHRASE = 8  # bars after which fills recur
 MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 NO_HITS = np.zeros(0, np.int64)
@@ -152,8 +162,9 @@ def _expected(sequence: Recollection) -> np.ndarray:
     """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
     *past, now = sequence.bars()
     if sequence.expected[0] != now:
-        hits = [_hits(sequence, bar) for bar in past[-COMPARED - PERIODS[-1] :]]
-        expected = pattern(hits)
+        hits = [_hits(sequence, bar) for bar in past[-2 * PHRASE - 1 :]]
+        expected = fill(hits)
+        expected = expected if len(expected) else pattern(hits)
         differs = bool(len(expected)) and _shared(expected, hits[-1]) < MIN_SHARED
         sequence.expected = now, expected, differs
     return sequence.expected[1]
@@ -183,10 +194,26 @@ def pattern(bars: list[np.ndarray]) -> np.ndarray:
     return bars[-chosen] if chosen else NO_HITS
 
 
+def fill(bars: list[np.ndarray]) -> np.ndarray:
+    """Return the hits of the fill expected after these bars, or none.
+
+    It is that of eight bars before, if the bars around that one are alike but not like it, and there was a fill eight
+    bars before that one, as far as there are bars.
+    """
+    known = [back for back in (PHRASE, 2 * PHRASE) if back < len(bars)]
+    return bars[-PHRASE] if known and all(_is_fill(bars, back) for back in known) else NO_HITS
+
+
+def _is_fill(bars: list[np.ndarray], back: int) -> bool:
+    before, here, after = bars[-back - 1], bars[-back], bars[-back + 1]
+    shared = _shared(before, after), _shared(here, before), _shared(here, after)
+    return shared[0] >= MIN_SHARED > max(shared[1:])
+
+
 def _shared(hits: np.ndarray, others: np.ndarray) -> float:
     """Return the fraction of all hits of two bars that both have."""
     both = len(np.intersect1d(hits, others, assume_unique=True))
-    return both / (len(hits) + len(others) - both)
+    return both / max(len(hits) + len(others) - both, 1)
 
 
 RULES: tuple[Callable[[Recollection], Nats], ...] = (

@@ -103,7 +103,7 @@ def habits_of(
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
         value, (onset, many) = sheet.value[own], np.unique(sheet.onset[own], return_counts=True)
-        extra = unsure * max(2.0, WIDER * float(np.ptp(value)))
+        extra = max(2.0, unsure * WIDER * float(np.ptp(value)))
         low[part], high[part] = value.min() - extra, value.max() + extra
         if many.max() == 1 and len(onset) > FEWEST:
             moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))
