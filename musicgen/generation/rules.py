@@ -21,7 +21,7 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 # repeat: all that return to a near bar, which the plan names, and one of VARIED others, whose source is guessed or set
 # by the request. Chosen on validation songs (docs/results.md).
 ALIGNED, VARIED = 4, 3
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.6, 0.4, -1.2), (5.0, 0.9, -1.0), (3.0, 3.0, -1.0)
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.0, 0.1, -1.2), (5.0, 0.9, -1.0), (3.0, 3.0, -1.0)
 OFTEN_EXACT, SHOWN = (
     0.2,
     16,
