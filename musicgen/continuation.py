@@ -256,7 +256,8 @@ class Continuation(MusicGeneration):
         if not request.planned:
             grammar = Excluding(grammar, plan_tokens)
         before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
-        super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
+        more = {"sources": sources, "varies": True, "before_bar": before_bar}
+        super().__init__(model, ids, grammar, request, **more)
 
     @property
     def each(self) -> int:  # a critic, which is read only now, needs the number of bars
