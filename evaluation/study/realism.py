@@ -24,12 +24,11 @@ import numpy as np
 from evaluation.study.critics import Judge, Windows, boosting, network, roll
 from evaluation.study.experiments import Experiment, job_of, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, continued, draw_pieces, held_out_piece
-from musicgen.critic import chosen, faults
+from musicgen.critic import NewBars, Rank, chosen
 from musicgen.pieces import decode_partial
 from musicgen.playable import Playable
-from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.statistics import GROUPS, LOUDNESS, WINDOW, Measured
-from tokenization.score import Score, excerpt
+from tokenization.score import Score
 from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
@@ -171,17 +170,15 @@ def best_takes(
     playable: Playable, data: str, drawn: Sequence[Mapping[str, Any]], prompt_bars: int, bars: int
 ) -> Best:
     """Return the takes that the model's critic prefers of every 2, 4, … drawn for a piece."""
-    critic, stop = playable.critic, prompt_bars + bars
+    critic, new = playable.critic, NewBars(begun=prompt_bars, stop=prompt_bars + bars)
     if critic is None:
         return {}
-    ranks: dict[int, list[tuple[int, float]]] = {}
+    ranks: dict[int, list[Rank]] = {}
     news: dict[int, list[Score]] = {}
     for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
         if number >= 0:
-            rank = faults(score, prompt_bars, stop), critic.doubt(score, prompt_bars, stop)
-            ranks.setdefault(row, []).append(rank)
-            line = int(bar_lines(score, prompt_bars)[-1])
-            news.setdefault(row, []).append(excerpt(score, line))
+            ranks.setdefault(row, []).append(critic.rank(score, new))
+            news.setdefault(row, []).append(score.replace(notes=score.notes[new.is_new(score)]))
     takes = min(map(len, ranks.values()), default=0)
     return {
         each: {(row, one) for row in ranks for one in chosen(ranks[row][:takes], news[row], each)}
