@@ -244,7 +244,7 @@ ABOUT = {
         guidance. The table has the agreement of the plan with the music written for it and, for comparison, with the
         music written freely.""",
     "realism": """Real pieces are continued from their first bars. Critics learn from training pieces, and continuations
-        of these, to tell generated from real windows of 8 bars: by about 280 statistics, and by piano rolls. They judge
+        of these, to tell generated from real windows of 8 bars: by about 300 statistics, and by piano rolls. They judge
         other pieces. An AUC of 1 means that they always tell them apart, 0.5 that they cannot. The control is the AUC
         of critics of two halves of the real pieces. Further rows: critics with some of the statistics, and the single
         statistics that discriminate best. With -o, takes are kept for the next time.""",
