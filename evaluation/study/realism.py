@@ -33,7 +33,7 @@ from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
 RESAMPLES = 400  # of pieces, for an interval
-DIVISIONS = 4  # into halves, for the control
+DIVISIONS = 8  # into halves, for the control
 FAMILIES = "statistics, boosting", "rolls, network"
 BEST = 8  # single statistics to report
 SEED = 0
