@@ -34,7 +34,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="the folder of a model")
     parser.add_argument("data", nargs="+", help="prepared data sets")
-    parser.add_argument("--lessons", type=int, default=240, metavar="N", help="pieces of each set")
+    parser.add_argument(
+        "--lessons",
+        type=int,
+        nargs="+",
+        default=[240],
+        metavar="N",
+        help="pieces of each set, or of all",
+    )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, help="folder that keeps the takes"
     )
@@ -44,7 +51,13 @@ def main() -> None:
     asked = parser.parse_args()
     [model] = models_of([str(asked.model)])
     kept = asked.output / ".results"
-    columns = [lessons(model, data, asked.lessons, kept, asked.workers) for data in asked.data]
+    counts = asked.lessons * (len(asked.data) if len(asked.lessons) == 1 else 1)
+    if len(counts) != len(asked.data):
+        parser.error(f"--lessons has {len(counts)} numbers for {len(asked.data)} sets")
+    columns = [
+        lessons(model, data, count, kept, asked.workers)
+        for data, count in zip(asked.data, counts, strict=True)
+    ]
     names = sorted({name for known, _, _ in columns for name in known})
     values = np.full((sum(len(kind) for _, _, kind in columns), len(names)), np.nan)
     first = 0
