@@ -38,11 +38,23 @@ def test_only_what_differs_is_told_apart(monkeypatch):
     monkeypatch.setattr(critics, "EPOCHS", 4)
     table = realism.judged_table(windows(1, 40, 4), windows(2, 20, 4), NAMES)
     found = {row["measure"]: row for row in table}
-    for critic in ("statistics, boosting", "rolls, network", "only rhythm", "without loudness"):
+    for critic in (
+        "statistics, boosting",
+        "rolls, network",
+        "statistics, linear",
+        "only rhythm",
+        "without loudness",
+    ):
         assert found[critic]["auc"] > 0.95, critic
         assert found[critic]["piece_auc"] > 0.99, critic
         assert found[critic]["low"] <= found[critic]["auc"] <= found[critic]["high"]
-    for critic in ("only loudness", "only change", "only top", "control: real halves"):
+    for critic in (
+        "only loudness",
+        "only change",
+        "only top",
+        "control: real halves",
+        "control, linear: real halves",
+    ):
         assert 0.25 < found[critic]["auc"] < 0.75, critic
     assert [found["rhythm: notes"][side] for side in ("written", "real")] == pytest.approx(
         [4, 0], abs=0.5
