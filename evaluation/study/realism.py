@@ -33,7 +33,7 @@ from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
 RESAMPLES = 400  # of pieces, for an interval
-DIVISIONS = 8  # into halves, for the control
+DIVISIONS = 16  # into halves, for the control
 FAMILIES = "statistics, boosting", "rolls, network"
 LINEAR = "statistics, linear"  # akin to the model's critic, so it does not judge what that one has chosen
 BEST = 8  # single statistics to report
