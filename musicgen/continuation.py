@@ -286,7 +286,8 @@ class Continuation(MusicGeneration):
         if by_bars:
             self.compared = NewBars(begun=prompt.bars, stop=stop, ends=request.ends)
         before_bar = stop if by_bars and not request.ends else None
-        super().__init__(model, ids, grammar, request, sources=sources, before_bar=before_bar)
+        more = {"sources": sources, "varies": True, "before_bar": before_bar}
+        super().__init__(model, ids, grammar, request, **more)
 
     def _heard(self, ids: np.ndarray) -> Score:
         bars = None if self.request.tokens else self.prompt.bars + self.request.bars

@@ -79,10 +79,11 @@ class Recaller:
         elsewhere: Sequence[int] = (),
         unlike: Sequence[int] = (),
         sources: Mapping[int, int] | None = None,
+        varies: bool = False,
         strength: float = 1.0,
     ) -> Recollection:
         """Return the recall of a sequence before its first token; `Order` explains the arguments."""
-        found = Recollection(self, strength)
+        found = Recollection(self, strength, varies)
         if len(unlike):
             other = Recollection(self)
             other.take(np.array([*unlike, self.bar]))
@@ -96,11 +97,12 @@ class Recaller:
 class Recollection:
     """The recall of one sequence, which takes the tokens as they come."""
 
-    def __init__(self, recaller: Recaller, strength: float = 1.0) -> None:
+    def __init__(self, recaller: Recaller, strength: float = 1.0, varies: bool = False) -> None:
         """Begin before the first token; `strength` scales the effect of recall."""
-        self.recaller, self.strength = recaller, strength
+        self.recaller, self.strength, self.varies = recaller, strength, varies
         # A bar, its expected drum hits, and whether they differ from those of the bar before.
         self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
+        self.exact_parts: frozenset[bytes] | None = None  # that repeat themselves exactly
         kernel = recaller.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)

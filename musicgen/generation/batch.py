@@ -88,7 +88,7 @@ class Batch:
         if self._recaller is not None:
             recall = self._recaller.begin(
                 elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
-                strength=wanted.request.sampling.recall,
+                varies=wanted.varies, strength=wanted.request.sampling.recall,
             )  # fmt: skip
         return Prefix(self.network.begin(noise_of(wanted.ids)), recall)
 

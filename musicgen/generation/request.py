@@ -77,6 +77,7 @@ class Order:
     unlike: tuple[int, ...] = ()  # tokens of bars that are not to be recalled
     # Bar → the bar that it returns to; the last one elsewhere is −1.
     sources: Mapping[int, int] = field(default_factory=dict)
+    varies: bool = False  # whether such returns are varied, as those of songs are
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
 
@@ -84,7 +85,7 @@ class Order:
     def prompt_key(self) -> Hashable:
         """All that the state after the prompt depends on."""
         sources, recall = tuple(sorted(self.sources.items())), self.request.sampling.recall
-        return self.ids.tobytes(), self.elsewhere, self.unlike, sources, recall
+        return self.ids.tobytes(), self.elsewhere, self.unlike, sources, self.varies, recall
 
 
 def order(request: Request, ids: np.ndarray, grammar: Grammar, **more: Any) -> Order:

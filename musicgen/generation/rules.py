@@ -16,23 +16,64 @@ from musicgen.recall import COUNT, NAMED, Recollection
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
 
-# In a bar that returns, the nats added to the logit of the source's next token: at first, and once ALIGNED tokens in a
-# row agree with the source (less, as songs vary what they repeat). The plan names the source, or it is guessed; where
-# the request sets it, the boost is constant. Chosen on validation songs (docs/results.md).
+# In a bar that returns, the nats added to the logit of the source's next token: at first; once ALIGNED tokens in a row
+# agree with the source; and then to that of its next note, since songs vary what they repeat, most of all if it was
+# near. The plan names near sources; others are guessed, or set by the request. Chosen on validation songs
+# (docs/results.md).
 ALIGNED = 4
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (0.8, 0.0), (5.0, 0.9), 3.0
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.0, 0.1, -1.5), (5.0, 0.9, -0.3), (3.0, 3.0, 0.0)
+OFTEN_EXACT, SHOWN = (
+    0.2,
+    16,
+)  # parts that have so often repeated one of the last SHOWN bars exactly are not varied
 
 
 def follow_the_source(sequence: Recollection) -> Nats:
     """Favour the next token of the bar that this one returns to."""
     if (token := sequence.next_of_source()) < 0:
         return
-    if sequence.source_is_requested:
-        boost = REQUESTED_BOOST
-    else:
-        before, after = NAMED_BOOST if sequence["return_kind"] == NAMED else GUESSED_BOOST
-        boost = before if sequence["agreed"] < ALIGNED else after
-    yield token, boost * sequence.strength
+    requested, named = sequence.source_is_requested, sequence["return_kind"] == NAMED
+    boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
+    stage = int(sequence["agreed"] >= ALIGNED)
+    may_vary = sequence.varies or not requested
+    is_note = sequence.recaller.kinds[0, token] == NOTE
+    if stage and may_vary and is_note and not _repeats_exactly(sequence):
+        stage = 2
+    yield token, boost[stage] * sequence.strength
+
+
+def _repeats_exactly(sequence: Recollection) -> bool:
+    """Return whether the current part is the drums, or has often repeated a bar exactly where the rules began."""
+    if sequence.exact_parts is None:
+        sequence.exact_parts = _exact_parts(sequence)
+    ids = sequence.tokens_of(sequence.bars()[-1])
+    part = np.flatnonzero(sequence.recaller.kinds[0, ids] == PART)
+    if not len(part) or ids[part[-1]] == sequence.recaller.drums:
+        return True
+    return next(iter(_parts(sequence, ids[part[-1] :])), b"") in sequence.exact_parts
+
+
+def _exact_parts(sequence: Recollection) -> frozenset[bytes]:
+    """Return the parts of which so many bars are equal to an earlier one."""
+    exact: dict[bytes, list[bool]] = {}
+    past: list[dict[bytes, bytes]] = []
+    for bar in sequence.bars()[:-1][-2 * SHOWN :]:
+        now = _parts(sequence, sequence.tokens_of(bar))
+        for part, notes in now.items():
+            before = (other.get(part) for other in past[-SHOWN:])
+            exact.setdefault(part, []).append(notes in before)
+        past.append(now)
+    return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
+
+
+def _parts(sequence: Recollection, ids: np.ndarray) -> dict[bytes, bytes]:
+    """Return the onsets and notes of each part of a bar, by the tokens that name it."""
+    found = {}
+    for part in np.split(ids, np.flatnonzero(sequence.recaller.kinds[0, ids] == PART))[1:]:
+        kinds = sequence.recaller.kinds[0, part]
+        begins = np.flatnonzero(np.append(kinds, ONSET) == ONSET)[0]
+        found[part[:begins].tobytes()] = part[(kinds == ONSET) | (kinds == NOTE)].tobytes()
+    return found
 
 
 EXHAUSTED_PENALTY = 30.0  # nats; finite, as such a return can be all that is allowed
@@ -62,6 +103,7 @@ FILL_PENALTY = (
 )
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
+PHRASE = 8  # bars after which fills recur
 MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 NO_HITS = np.zeros(0, np.int64)
@@ -110,8 +152,9 @@ def _expected(sequence: Recollection) -> np.ndarray:
     """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
     *past, now = sequence.bars()
     if sequence.expected[0] != now:
-        hits = [_hits(sequence, bar) for bar in past[-COMPARED - PERIODS[-1] :]]
-        expected = pattern(hits)
+        hits = [_hits(sequence, bar) for bar in past[-2 * PHRASE - 1 :]]
+        expected = fill(hits)
+        expected = expected if len(expected) else pattern(hits)
         differs = bool(len(expected)) and _shared(expected, hits[-1]) < MIN_SHARED
         sequence.expected = now, expected, differs
     return sequence.expected[1]
@@ -141,10 +184,26 @@ def pattern(bars: list[np.ndarray]) -> np.ndarray:
     return bars[-chosen] if chosen else NO_HITS
 
 
+def fill(bars: list[np.ndarray]) -> np.ndarray:
+    """Return the hits of the fill expected after these bars, or none.
+
+    It is that of eight bars before, if the bars around that one are alike but not like it, and there was a fill eight
+    bars before that one, as far as there are bars.
+    """
+    known = [back for back in (PHRASE, 2 * PHRASE) if back < len(bars)]
+    return bars[-PHRASE] if known and all(_is_fill(bars, back) for back in known) else NO_HITS
+
+
+def _is_fill(bars: list[np.ndarray], back: int) -> bool:
+    before, here, after = bars[-back - 1], bars[-back], bars[-back + 1]
+    shared = _shared(before, after), _shared(here, before), _shared(here, after)
+    return shared[0] >= MIN_SHARED > max(shared[1:])
+
+
 def _shared(hits: np.ndarray, others: np.ndarray) -> float:
     """Return the fraction of all hits of two bars that both have."""
     both = len(np.intersect1d(hits, others, assume_unique=True))
-    return both / (len(hits) + len(others) - both)
+    return both / max(len(hits) + len(others) - both, 1)
 
 
 RULES: tuple[Callable[[Recollection], Nats], ...] = (

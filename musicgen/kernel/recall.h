@@ -7,7 +7,7 @@
 enum { OTHER, BAR, PART, ONSET, NOTE, ANNOTATION, PLAN, RETURN, RESTART, VALUES }; // kinds of tokens
 enum { UNPLANNED, NEW, NAMED, UNNAMED }; // what the plan says of a bar
 enum { START, REQUESTED_SOURCE, NOTES_HASH, COUNT, PLAN_LEVELS }; // columns of the table of bars
-enum { INFINITE = 1 << 30, TABLE_SIZE = 1 << 14, MIN_MATCH = 4, MAX_COMPARED = 64, PHRASE = 4, NEAR = 8 };
+enum { INFINITE = 1 << 30, TABLE_SIZE = 1 << 14, MIN_MATCH = 4, MAX_COMPARED = 64, PHRASE = 4, NEAR = 16 };
 enum { MIN_COPIED = 3, COPY_BONUS = 8 };
 
 typedef struct {

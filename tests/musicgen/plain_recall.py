@@ -23,7 +23,7 @@ MIN_MATCH = 4  # tokens
 MAX_COMPARED = 64  # tokens, when a match is looked up
 TABLE_SIZE = 1 << 14  # of the hash table of contexts
 PHRASE = 4  # bars within which a repetition counts twice
-NEAR = 8  # bars; a return without a name goes back further
+NEAR = 16  # bars; a return without a name goes back further
 MIN_COPIED = 3  # agreeing tokens at the end of a bar that make it a copy of its source
 COPY_BONUS = 8  # equal plan levels that continuing a copy is worth
 

@@ -29,6 +29,23 @@ def broken(text: str) -> set[str]:
     return set() if found is None else {name for name in asked if found[VOCABULARY.id(name)]}
 
 
+@pytest.mark.parametrize(
+    ("fills", "count", "starts"),
+    [
+        ((7,), 15, "at_24"),
+        ((7, 15), 23, "at_24"),
+        ((7, 15), 22, "at_0"),
+        ((15,), 23, "at_24"),
+        ((11,), 23, "at_0"),
+    ],
+)
+def test_a_fill_recurs_after_eight_bars(fills: tuple[int, ...], count: int, starts: str) -> None:
+    drums = (FILL if n in fills else BEAT.format(n % 16) for n in range(count))
+    text = "".join(f"bar piano at_0 pitch_{40 + n} {x}" for n, x in enumerate(drums))
+    places = {"at_0", "at_24", "at_48"}
+    assert places - broken(f"begin piano drums {text} bar drums") == {starts}
+
+
 def bars(count: int, every: int = 1) -> str:
     """Return bars of piano and drums, each with its own loudness; every `every`-th has a fill."""
     drums = (FILL if every > 1 and n % every == 0 else BEAT.format(n) for n in range(count))

@@ -305,18 +305,24 @@ def test_the_strength_scales_the_boost_of_the_source(strength: float) -> None:
     np.testing.assert_array_equal(bias, wanted)
 
 
-def test_a_requested_source_has_a_constant_boost() -> None:
-    one = RECALL.begin(sources={1: 0})
+@pytest.mark.parametrize("varies", [False, True])
+def test_a_requested_source_has_a_constant_boost_but_for_notes_that_vary(varies: bool) -> None:
+    one = RECALL.begin(sources={1: 0}, varies=varies)
     one.take(ids("begin piano " + BAR + "bar return_other piano at_0 length_24"))
-    assert boost(one) == ("loudness_8", rules.REQUESTED_BOOST)
+    assert boost(one) == ("loudness_8", rules.REQUESTED_BOOST[0])
     one.take(ids("loudness_8 pitch_60 at_24"))
-    assert boost(one) == ("pitch_62", rules.REQUESTED_BOOST)
+    assert boost(one) == ("pitch_62", rules.REQUESTED_BOOST[2 if varies else 1])
 
 
 def test_a_guessed_source_has_its_own_boost() -> None:
-    one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * 9
+    one, bars = RECALL.begin(), "bar return_new density_3 piano at_0 " * (NEAR + 1)
     one.take(ids(f"begin piano {bars} bar return_other density_3"))
     assert boost(one) == ("piano", rules.GUESSED_BOOST[0])
+
+
+def other(notes: str, part: str, count: int) -> str:
+    """Return bars of a part with other notes, of which no two are equal."""
+    return "".join(f"bar return_new {part} at_0 {notes}_{40 + n} " for n in range(count))
 
 
 @pytest.mark.parametrize(
@@ -324,13 +330,36 @@ def test_a_guessed_source_has_its_own_boost() -> None:
 )
 def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     one, first = RECALL.begin(), BAR.replace("bar", "bar return_new density_3")
-    one.take(ids(f"begin piano {first} {'bar return_new ' * 8} {BAR}"))
+    one.take(ids(f"begin piano {first} {other('pitch', 'piano', NEAR)} {BAR}"))
     one.take(ids(f"bar {back} density_3 piano at_0 length_24"))
     assert boost(one) == ("loudness_8", nats[0])
     one.take(ids("loudness_8"))  # now ALIGNED tokens in a row agree
-    assert boost(one) == ("pitch_60", nats[1])
-    one.take(ids("pitch_61"))
-    assert boost(one) == ("at_24", nats[0])
+    assert boost(one) == ("pitch_60", nats[2])
+    one.take(ids("pitch_60"))
+    assert boost(one) == ("at_24", nats[1])
+    one.take(ids("at_48"))
+    assert boost(one) == ("pitch_64", nats[0])
+
+
+@pytest.mark.parametrize(
+    ("past", "part", "varies"),
+    [
+        (other("pitch", "piano", 8), "piano", True),
+        (8 * BAR, "piano", False),
+        (8 * BAR.replace("piano", "flute"), "piano", True),
+        (other("drum", "drums", 8), "drums", False),
+    ],
+)
+def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, part, varies):
+    one, again = RECALL.begin(), BAR.replace("piano", part)
+    if part == "drums":
+        again = again.replace("length_24 ", "").replace("pitch", "drum")
+    one.take(ids(f"begin piano flute drums {past} {again}"))
+    one.adapt_limit()
+    one.take(ids(again.replace("bar", "bar return_1").rsplit(" ", 2)[0]))
+    found = boost(one)
+    assert found is not None
+    assert found[1] == rules.NAMED_BOOST[2 if varies else 1]
 
 
 def test_replaced_bars_are_not_recalled() -> None:

@@ -3,7 +3,7 @@
 - *amount*: how many notes a bar a part has, which a plan scales.
 - *rhythm*: where most onsets of a part recur after one, two, four or eight bars, the next bar is expected to have those
   of the bar one period before. In a section, such as saxes, that has moved together, they are those of its first part.
-- *range*: a part stays within its given range and a quarter of it, and one voice does not leap more often than before.
+- *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
 
@@ -39,7 +39,7 @@ COMPARED = 8  # last bars that are compared with those one period before
 SHARED = 0.85  # mean Jaccard index of the onsets of these pairs from which a rhythm recurs
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
-WIDER = 0.125  # of a part's range that it may exceed on either side
+WIDER = 0.125  # of a part's range that it may exceed on either side, and more if fewer bars than RECENT show it
 BEYOND, FARTHEST = 1.0, 4.0  # nats for each semitone outside a part's range, and the most
 FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
@@ -98,11 +98,12 @@ def habits_of(
     played[sheet.part, sheet.bar] = True
     notes = np.bincount(sheet.part, minlength=count)
     judged = (notes >= FEWEST) & (sheet.parts != HARMONY) & (rate > 0)
+    unsure = RECENT / max(min(bars, RECENT), 1)
     low, high, leaps = np.zeros(count), np.full(count, 127.0), np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
         value, (onset, many) = sheet.value[own], np.unique(sheet.onset[own], return_counts=True)
-        extra = max(2.0, WIDER * float(np.ptp(value)))
+        extra = max(2.0, unsure * WIDER * float(np.ptp(value)))
         low[part], high[part] = value.min() - extra, value.max() + extra
         if many.max() == 1 and len(onset) > FEWEST:
             moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))

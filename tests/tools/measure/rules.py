@@ -19,7 +19,7 @@ from evaluation.study.piece_jobs import Choice, piece_experiment
 from musicgen.generation import rules
 from tests.tools.options import options
 
-NONE = (0.0, 0.0)
+NONE = (0.0, 0.0, 0.0)
 RULES: Mapping[str, dict[str, Any]] = {
     "all rules": {"PENALTY": rules.PENALTY},
     "no limit on repetition": {"EXHAUSTED_PENALTY": 0.0},
