@@ -21,9 +21,10 @@ from musicgen.critic import FILE
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable
 from tokenization.whole_file import write_whole
+from tokenization.workers import Workers
 
 PROMPT_BARS, BARS = 8, 16
-HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 10.0, 60, 3e-3
+HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 10.0, 20, 3e-3
 NETWORKS = 5
 EXTREMES = 0.02, 0.98  # quantiles to which statistics are clipped
 
@@ -33,14 +34,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="the folder of a model")
     parser.add_argument("data", nargs="+", help="prepared data sets")
-    parser.add_argument("--lessons", type=int, default=240, metavar="N", help="pieces of each set")
+    parser.add_argument(
+        "--lessons",
+        type=int,
+        nargs="+",
+        default=[240],
+        metavar="N",
+        help="pieces of each set, or of all",
+    )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, help="folder that keeps the takes"
     )
+    parser.add_argument(
+        "--workers", type=int, default=0, metavar="N", help="processes (default: 1)"
+    )
     asked = parser.parse_args()
     [model] = models_of([str(asked.model)])
+    kept = asked.output / ".results"
+    counts = asked.lessons * (len(asked.data) if len(asked.lessons) == 1 else 1)
+    if len(counts) != len(asked.data):
+        parser.error(f"--lessons has {len(counts)} numbers for {len(asked.data)} sets")
     columns = [
-        lessons(model, data, asked.lessons, asked.output / ".results") for data in asked.data
+        lessons(model, data, count, kept, asked.workers)
+        for data, count in zip(asked.data, counts, strict=True)
     ]
     names = sorted({name for known, _, _ in columns for name in known})
     values = np.full((sum(len(kind) for _, _, kind in columns), len(names)), np.nan)
@@ -57,7 +73,7 @@ def main() -> None:
 
 
 def lessons(
-    model: Playable, data: str, count: int, folder: Path
+    model: Playable, data: str, count: int, folder: Path, workers: Workers
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Return the names of statistics, their values for windows of a set, (N, F), and which are generated, (N,)."""
     choice = Choice(data=data, pieces=count, split="train", seed=0, device="cpu")
@@ -73,7 +89,10 @@ def lessons(
         for row in rows
     ]
     done = run(
-        jobs, folder=folder, progress=lambda done, total: print(f"{data}: {done} of {total}")
+        jobs,
+        folder=folder,
+        workers=workers,
+        progress=lambda done, total: print(f"{data}: {done} of {total} pieces", flush=True),
     )
     drawn = [take for one in done if not one.error for take in one.result]
     windows, names = windows_of(model, data, drawn, PROMPT_BARS, BARS)

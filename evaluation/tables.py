@@ -244,7 +244,7 @@ ABOUT = {
         guidance. The table has the agreement of the plan with the music written for it and, for comparison, with the
         music written freely.""",
     "realism": """Real pieces are continued from their first bars. Critics learn from training pieces, and continuations
-        of these, to tell generated from real windows of 8 bars: by about 280 statistics, and by piano rolls. They judge
+        of these, to tell generated from real windows of 8 bars: by about 300 statistics, and by piano rolls. They judge
         other pieces. An AUC of 1 means that they always tell them apart, 0.5 that they cannot. The control is the AUC
         of critics of two halves of the real pieces. Further rows: critics with some of the statistics, and the single
         statistics that discriminate best. With -o, takes are kept for the next time.""",
@@ -354,7 +354,9 @@ def _value(found: Result | None, row_n: int) -> str:
 REALISM_CAPTION = """AUC of critics that tell generated from real windows of 8 bars, and takes from pieces, by the mean
     over their windows (0.5: indistinguishable) [95 % interval over pieces; of the control, the least and the greatest].
     Last rows: the statistics that separate best on their own, selected on these windows, so that their AUC is
-    optimistic, with their mean on each side. n: pieces / windows."""
+    optimistic, with their mean on each side. n: pieces / windows.{unsure}"""
+UNSURE = 0.1
+UNSURE_SAID = f" The control is more than {UNSURE} from 0.5: so few pieces say little."
 
 
 def realism_table(result: Result) -> Table:
@@ -373,7 +375,13 @@ def realism_table(result: Result) -> Table:
         for row in model["table"]
     ]
     head = ["model", "critic", "by window", "by piece", "generated", "real", "n"]
-    return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
+    unsure = any(
+        row["measure"].startswith("control") and abs(row["auc"] - 0.5) > UNSURE
+        for model in result["models"]
+        for row in model["table"]
+    )
+    caption = filled(REALISM_CAPTION, unsure=UNSURE_SAID if unsure else "")
+    return Table(head=head, rows=rows, caption=caption)
 
 
 def takes_table(result: Result) -> Table:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from musicgen.critic import Critic
+from musicgen.critic import Critic, NewBars
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
@@ -164,10 +164,30 @@ def run_together(works: Sequence[Generation]) -> Iterator[None]:
 class MusicGeneration(Generation):
     """A generation whose sequences are decoded to takes."""
 
-    def takes(self) -> list[Take]:
-        """Return the variations so far."""
-        takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
-        return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
+    compared: NewBars | None = None  # what the critic compares takes by; None if it cannot
+
+    @property
+    def each(self) -> int:
+        draw = self.request.draw
+        return draw if draw > 1 and self.compared and self.model.critic else 1
+
+    def takes(self, *, choosing: bool = True) -> list[Take]:
+        """Return the variations so far: of those drawn for each the best, or the first unless `choosing`."""
+        every, each = self.sequences(), self.each
+        rows, about = [*range(0, len(every), each)], {}
+        if choosing and each > 1 and self.compared and (critic := self.model.critic):
+            rows = critic.best([self._heard(ids) for ids in every], self.compared, each)
+            about = {"best_of": each}
+        takes = (self._take(row, every[row], self._heard(every[row])) for row in rows)
+        return [
+            replace(
+                take,
+                number=number,
+                score=take.score.remark(*self.remarks),
+                provenance={**take.provenance, **about},
+            )
+            for number, take in enumerate(takes)
+        ]
 
     def check(self) -> None:
         """Raise the error that ended the work, if any; music cut short by a bound is kept, with a remark."""
@@ -177,11 +197,18 @@ class MusicGeneration(Generation):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Remarks on the takes, for the user."""
-        bound = self.job.bound
-        return () if bound is None else (f"the music is shorter than requested: {bound}",)
+        bound, critics = self.job.bound, self.request.draw == 1 or self.model.critic
+        shorter = () if bound is None else (f"the music is shorter than requested: {bound}",)
+        return (
+            shorter if critics else (*shorter, f"{self.model.name} has no critic to choose takes")
+        )
 
-    def _take(self, number: int, ids: np.ndarray) -> Take:
-        """Return a variation as a take."""
+    def _heard(self, ids: np.ndarray) -> Score:
+        """Return a sequence as a piece, as the language rounds it, by which the critic has learned."""
+        raise NotImplementedError
+
+    def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
+        """Return a sequence and its score as a take."""
         raise NotImplementedError
 
     def _played(self, playing: Playing | None, score: Score, where: NewMusic, number: int) -> Score:
@@ -255,34 +282,19 @@ class Continuation(MusicGeneration):
         )
         if not request.planned:
             grammar = Excluding(grammar, plan_tokens)
-        before_bar = prompt.bars + request.bars if by_bars and not request.ends else None
+        stop = prompt.bars + request.bars
+        if by_bars:
+            self.compared = NewBars(begun=prompt.bars, stop=stop, ends=request.ends)
+        before_bar = stop if by_bars and not request.ends else None
         more = {"sources": sources, "varies": True, "before_bar": before_bar}
         super().__init__(model, ids, grammar, request, **more)
 
-    @property
-    def each(self) -> int:  # a critic, which is read only now, needs the number of bars
-        draw = self.request.draw
-        return draw if draw > 1 and not self.request.tokens and self.model.critic else 1
+    def _heard(self, ids: np.ndarray) -> Score:
+        bars = None if self.request.tokens else self.prompt.bars + self.request.bars
+        return decode_partial(self.model.language, ids, bars, self.prompt.setting)
 
-    def takes(self) -> list[Take]:
-        """Return the variations so far, each the best of those drawn for it."""
-        takes, each = super().takes(), self.each
-        if each == 1 or (critic := self.model.critic) is None:
-            return takes
-        request, begun, setting = self.request, self.prompt.bars, self.prompt.setting
-        stop = begun + request.bars
-        # The critic has learned from music as the language rounds it.
-        heard = [decode_partial(self.model.language, take.ids, stop, setting) for take in takes]
-        best = critic.best(
-            heard, [one.continuation for one in takes], each, begun, stop, request.ends
-        )
-        facts = [{**takes[one].provenance, "best_of": each} for one in best]
-        return [replace(takes[one], number=n, provenance=facts[n]) for n, one in enumerate(best)]
-
-    def _take(self, number: int, ids: np.ndarray) -> Take:
+    def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         prompt, request = self.prompt, self.request
-        bars = None if request.tokens else prompt.bars + request.bars
-        score = decode_partial(self.model.language, ids, bars, prompt.setting)
         where = NewMusic(start=prompt.ticks)
         score = self._played(prompt.playing, score, where, number)
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
@@ -339,12 +351,17 @@ class Completion(MusicGeneration):
         request: Request,
         written: dict[str, Any],
         where: NewMusic,
+        bars: tuple[int, int],
     ) -> None:
-        """Take a goal for the piece in the model's language.
+        """Take a goal for the piece in the model's language, for the bars from the first to before the second.
 
         `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
         they equal those that were replaced.
         """
+        if goal.tracks != ():  # not chords alone
+            self.compared = NewBars(
+                begun=bars[0], stop=bars[1], bars=piece.bars, tracks=goal.tracks
+            )
         given = {
             "elsewhere": tuple(goal.elsewhere.tolist()),
             "sources": goal.sources,
@@ -356,8 +373,10 @@ class Completion(MusicGeneration):
         changes = {**vars(where), "over_chords": goal.writes_chords}
         self._edit = edit_of(piece.original, piece.score, model.language, **changes)
 
-    def _take(self, number: int, ids: np.ndarray) -> Take:
-        score = self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
+    def _heard(self, ids: np.ndarray) -> Score:
+        return self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
+
+    def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         score = self._played(self.piece.playing, score, self._where, number)
         # Chords are those of the piece, unless they are a part to write.
         markers = like_given(score.markers, self.piece.score.markers)
@@ -426,7 +445,7 @@ def infilling(
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
     where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
     written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
-    return Completion(model, piece, goal, request, written, where)
+    return Completion(model, piece, goal, request, written, where, (first - 1, last))
 
 
 def _has_chords(piece: Piece, first: int, last: int) -> bool:
@@ -473,4 +492,4 @@ def accompaniment(
         )
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
-    return Completion(model, piece, goal, request, _told(write), where)
+    return Completion(model, piece, goal, request, _told(write), where, (0, piece.bars))

@@ -8,11 +8,14 @@ again. E networks, F statistics, H hidden units.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
-from tokenization.analysis.statistics import WINDOW, Excerpt, Measured
+from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.statistics import STEPS, WINDOW, Excerpt, Measured
 from tokenization.score import Score
 
 FILE = "critic.npz"  # in a model's folder
@@ -23,6 +26,42 @@ PLAYS = 0.5  # of the bars before, in which a part that may not fall silent play
 LEAST_BARS = 4  # of new music in which a part may not be silent
 ALIKE = 0.5  # notes that two takes share, of those that either has, above which they are too similar to show both
 DECIMALS = 3  # of a doubt, so that rounding errors of a processor decide nothing
+
+
+Rank: TypeAlias = "tuple[int, float]"
+"""The number of faults of a take, and how much it is doubted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewBars:
+    """What is new in a take: the notes of bars begun … stop − 1, of all or some tracks."""
+
+    begun: int
+    stop: int
+    bars: int = 0  # of the piece, if it goes on after them
+    tracks: tuple[int, ...] | None = None
+    ends: bool = False  # whether the music is to end with them
+
+    @property
+    def heard_until(self) -> int:
+        """The bar up to which takes are compared: some bars after the new ones show how these lead on."""
+        return max(self.stop, min(self.bars, self.stop + WINDOW // 2))
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """The bars with which the new ones are compared: before them, else after them, else their own first ones."""
+        if self.begun:
+            return max(0, self.begun - WINDOW), self.begun
+        if self.stop < self.heard_until:
+            return self.stop, self.heard_until
+        return 0, 0 if self.tracks else min(WINDOW, self.stop)
+
+    def is_new(self, score: Score) -> np.ndarray:
+        """Return whether each note of a score is new: (N,) bool."""
+        notes = score.notes
+        start, stop = bar_lines(score, self.stop)[[self.begun, self.stop]]
+        new = (notes.onset_ticks >= start) & (notes.onset_ticks < stop)
+        return new if self.tracks is None else new & np.isin(notes.track, self.tracks)
 
 
 class Critic:
@@ -39,33 +78,27 @@ class Critic:
         with np.load(path, allow_pickle=False) as arrays:
             return cls({name: arrays[name] for name in FIELDS})
 
-    def doubt(self, score: Score, begun: int, stop: int) -> float:
-        """Return the mean logarithm of the odds that music, new in bars begun … stop − 1, is generated."""
+    def best(self, heard: Sequence[Score], new: NewBars, each: int) -> list[int]:
+        """Return the best of every `each` takes of the same bars."""
+        news = [score.replace(notes=score.notes[new.is_new(score)]) for score in heard]
+        return chosen([self.rank(score, new) for score in heard], news, each)
+
+    def rank(self, score: Score, new: NewBars) -> Rank:
+        """Return the rank of a take among others of the same bars: the lowest is the best."""
+        return faults(score, new), self.doubt(score, new)
+
+    def doubt(self, score: Score, new: NewBars) -> float:
+        """Return the mean logarithm of the odds that windows with new music are generated."""
+        stop = new.heard_until
         measured = Measured(score, stop)
         found = []
-        for last in sorted({*range(min(begun + WINDOW, stop), stop, WINDOW), stop}):
-            of_window = measured.statistics(max(0, last - WINDOW), last, begun)
+        for last in sorted({*range(min(new.begun + WINDOW, stop), stop, WINDOW), stop}):
+            of_window = measured.statistics(max(0, last - WINDOW), last, new.begun)
             if of_window is not None:
                 found.append(
                     self._doubt(np.array([of_window.get(name, np.nan) for name in self._names]))
                 )
         return round(float(np.mean(found)), DECIMALS) if found else np.inf
-
-    def best(
-        self,
-        heard: Sequence[Score],
-        news: Sequence[Score],
-        each: int,
-        begun: int,
-        stop: int,
-        ends: bool,
-    ) -> list[int]:
-        """Return the best of every `each` takes, new in bars begun … stop − 1; `news` are their new notes."""
-        ranks = [
-            (faults(score, begun, stop, ends=ends), self.doubt(score, begun, stop))
-            for score in heard
-        ]
-        return chosen(ranks, news, each)
 
     def _doubt(self, values: np.ndarray) -> float:
         """Return that of the statistics of a window: (F,)."""
@@ -78,26 +111,46 @@ class Critic:
         )
 
 
-def faults(score: Score, begun: int, stop: int, *, ends: bool = False) -> int:
-    """Return how many of these are in music that is new in bars begun … stop − 1.
+def faults(score: Score, new: NewBars) -> int:
+    """Return how many of these the new bars have.
 
-    It collapses: it is much fuller or thinner than the bars before, or hammers one note; a part that played before is
-    silent; it is to end, but the last bar is silent.
+    They collapse: they are much fuller or thinner than the bars around, or hammer one note. A part that played before,
+    or is to be written to the others, is silent. The music is to end, but is silent in its last bar or plays on to its
+    end.
     """
-    measured = Measured(score, stop)
-    new, before = measured.excerpt(begun, stop), measured.excerpt(max(0, begun - WINDOW), begun)
-    found = int(ends and not len(measured.excerpt(stop - 1, stop).notes))
-    if not len(before.notes):
-        return found + int(not len(new.notes))
-    ratio = (len(new.notes) / new.beats) / (len(before.notes) / before.beats)
-    found += int(not THINNED <= ratio <= CROWDED)
-    found += int(_repeated(new) > _repeated(before) + HAMMERED)
-    if stop - begun >= LEAST_BARS:
-        bars = np.unique(np.stack([before.notes.track, before.bar]), axis=1)[0]
-        tracks, count = np.unique(bars, return_counts=True)
-        playing = tracks[count >= PLAYS * (len(before.lines) - 1)]
-        found += int((~np.isin(playing, new.notes.track)).sum())
+    measured = Measured(score, new.heard_until)
+    fresh = _only(measured.excerpt(new.begun, new.stop), new.tracks)
+    around = _only(measured.excerpt(*new.around), new.tracks)
+    found = int(new.ends and _plays_on(measured.excerpt(new.stop - 1, new.stop)))
+    found += _silent(score, new, fresh, around)
+    if len(around.notes):
+        ratio = (len(fresh.notes) / fresh.beats) / (len(around.notes) / around.beats)
+        found += int(not THINNED <= ratio <= CROWDED)
+        found += int(_repeated(fresh) > _repeated(around) + HAMMERED)
     return found
+
+
+def _silent(score: Score, new: NewBars, fresh: Excerpt, around: Excerpt) -> int:
+    """Return how many parts are silent that play around the new bars, or nowhere else; 1 if there are no such parts."""
+    expected = {*(new.tracks or ())} - {*score.notes.track[~new.is_new(score)].tolist()}
+    if new.stop - new.begun >= LEAST_BARS and len(around.notes):
+        bars = np.unique(np.stack([around.notes.track, around.bar]), axis=1)[0]
+        tracks, count = np.unique(bars, return_counts=True)
+        expected |= {*tracks[count >= PLAYS * (len(around.lines) - 1)].tolist()}
+    return len(expected - {*fresh.notes.track.tolist()}) or int(not len(fresh.notes))
+
+
+def _only(excerpt: Excerpt, tracks: tuple[int, ...] | None) -> Excerpt:
+    """Return the notes of some tracks."""
+    if tracks is None:
+        return excerpt
+    own = np.isin(excerpt.notes.track, tracks)
+    return Excerpt(notes=excerpt.notes[own], drum=excerpt.drum[own], lines=excerpt.lines)
+
+
+def _plays_on(last: Excerpt) -> bool:
+    """Return whether a last bar is silent, or a note begins in its last beat."""
+    return not len(last.notes) or int(last.place.max()) >= max(1, int(last.lines[-1]) - STEPS)
 
 
 def _repeated(excerpt: Excerpt) -> float:
@@ -106,15 +159,16 @@ def _repeated(excerpt: Excerpt) -> float:
     return float((step == 0).mean()) if len(step) else 0.0
 
 
-def chosen(ranks: Sequence[tuple[int, float]], news: Sequence[Score], each: int) -> list[int]:
-    """Return the best of every `each` takes, by faults, then doubt, unless it is like one already chosen.
+def chosen(ranks: Sequence[Rank], news: Sequence[Score], each: int) -> list[int]:
+    """Return the best of every `each` takes, or of those with as few faults one that is like none chosen before.
 
     `news` are the new notes of the takes.
     """
     found: list[int] = []
     for first in range(0, len(ranks), each):
         order = sorted(range(first, first + each), key=lambda number: ranks[number])
-        other = (n for n in order if not any(likeness(news[n], news[one]) > ALIKE for one in found))
+        able = (n for n in order if ranks[n][0] == ranks[order[0]][0])
+        other = (n for n in able if not any(likeness(news[n], news[one]) > ALIKE for one in found))
         found.append(next(other, order[0]))
     return found
 

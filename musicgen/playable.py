@@ -141,6 +141,7 @@ class Playable(Player):
         parts: int | str | Collection[int | str] | None = None,
         tracks: Any = None,
         variations: int = Request.variations,
+        draw: int = Request.draw,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
@@ -151,7 +152,9 @@ class Playable(Player):
         `parts` names those to rewrite there, as in `accompany`; None for all. A part that the piece lacks is added. All
         other notes are kept. The other arguments are those of `continue_`.
         """
-        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan, free=free)
+        request = Request(
+            variations=variations, draw=draw, seed=seed, sampling=sampling, plan=plan, free=free
+        )
         piece, named = self.read(source, tracks=tracks), None if parts is None else _names(parts)
         return infilling(self, piece, bars, request, named).finish().takes()
 
@@ -162,6 +165,7 @@ class Playable(Player):
         *,
         tracks: Any = None,
         variations: int = Request.variations,
+        draw: int = Request.draw,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
@@ -174,7 +178,9 @@ class Playable(Player):
         is replaced; one that the piece lacks, or that is named with a plus as in "+violin", is added. The other
         arguments are those of `continue_`.
         """
-        request = Request(variations=variations, seed=seed, sampling=sampling, plan=plan, free=free)
+        request = Request(
+            variations=variations, draw=draw, seed=seed, sampling=sampling, plan=plan, free=free
+        )
         piece = self.read(source, tracks=tracks)
         return accompaniment(self, piece, _names(write), request).finish().takes()
 

@@ -173,10 +173,10 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
-        parser.add_argument(
-            "--draw", type=int, default=Request.draw, metavar="N",
-            help="draw N for each take and keep the most convincing, if the model has a critic (default: %(default)s)",
-        )  # fmt: skip
+    parser.add_argument(
+        "--draw", type=int, default=Request.draw, metavar="N",
+        help="draw N for each take and keep the most convincing, if the model has a critic (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--variations", type=int, default=Request.variations, metavar="K", help="takes to write"
     )
@@ -250,7 +250,7 @@ def _request_of(arguments: argparse.Namespace) -> Request:
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
     for name in ("variations", "draw"):
-        if (number := getattr(arguments, name, 1)) > MOST_VARIATIONS:
+        if (number := getattr(arguments, name)) > MOST_VARIATIONS:
             raise ValueError(f"--{name} is {number}; it must be at most {MOST_VARIATIONS}")
     given = _given_values(arguments, PLAN)
     file = given.pop("plan", None)

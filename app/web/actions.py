@@ -98,7 +98,7 @@ class PageActions:
         stopped = self._ahead is not None and not self._ahead.ended.is_set()
         if self.composer.requests > stopped:
             return
-        work = self._streamed(client, replace(request, variations=1), data, name).work
+        work = self._streamed(client, replace(request, variations=1, draw=1), data, name).work
         self._ahead = self.composer.take(
             work.model, work.order(), owner=client, limits=Limits(tokens=1)
         )

@@ -209,12 +209,15 @@ def add_api(api: Api) -> None:
     @with_sampling
     def go_on(
         file: FileData | None = None, model: str = first_model, prompt_bars: int = 0, bars: int = 16,
-        variations: int = 1, sampling: Drawn = NOTHING, ends: bool = False, chords: str = "",
-        request: gr.Request | None = None,
+        variations: int = 1, draw: int = 1, sampling: Drawn = NOTHING, ends: bool = False,
+        chords: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
-        """Continue a music file after its first prompt_bars (0: all), or start a new piece."""
+        """Continue a music file after its first prompt_bars (0: all), or start a new piece.
+
+        Of every `draw` takes, the most convincing is returned, here and by the other endpoints that write.
+        """
         wanted = {
-            "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations,
+            "model": model, "promptBars": prompt_bars, "bars": bars, "variations": variations, "draw": draw,
             "sampling": sampling, "ends": ends, "chords": chords,
         }  # fmt: skip
         return api.written(file, wanted, "prompt_cont", request)
@@ -222,12 +225,12 @@ def add_api(api: Api) -> None:
     @with_sampling
     def begin(
         model: str = first_model, style: str = "", key: str = "", tempo: float = 0, metre: str = "",
-        parts: str = "", form: str = "", bars: int = 16, variations: int = 1, sampling: Drawn = NOTHING,
-        ends: bool = False, chords: str = "", request: gr.Request | None = None,
+        parts: str = "", form: str = "", bars: int = 16, variations: int = 1, draw: int = 1,
+        sampling: Drawn = NOTHING, ends: bool = False, chords: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write a new piece in a style, key, tempo, metre, parts and form; the model chooses what is empty."""
         wanted = {
-            "model": model, "bars": bars, "variations": variations, "ends": ends, "chords": chords,
+            "model": model, "bars": bars, "variations": variations, "draw": draw, "ends": ends, "chords": chords,
             "sampling": sampling,
             "idea": {
                 "style": style, "key": key, "tempo": tempo, "metre": metre, "form": form,
@@ -239,11 +242,11 @@ def add_api(api: Api) -> None:
     @with_sampling
     def infill(
         file: FileData, model: str = first_model, first: int = 1, last: int = 1, variations: int = 1,
-        sampling: Drawn = NOTHING, parts: str = "", request: gr.Request | None = None,
+        draw: int = 1, sampling: Drawn = NOTHING, parts: str = "", request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Rewrite some bars of a file, all parts or those named; every other note stays as it is."""
         wanted = {
-            "kind": "infill", "model": model, "first": first, "last": last, "variations": variations,
+            "kind": "infill", "model": model, "first": first, "last": last, "variations": variations, "draw": draw,
             "sampling": sampling, "parts": _named_parts(parts),
         }  # fmt: skip
         return api.written(file, wanted, "infill", request)
@@ -251,12 +254,12 @@ def add_api(api: Api) -> None:
     @with_sampling
     def accompany(
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
-        sampling: Drawn = NOTHING, request: gr.Request | None = None,
+        draw: int = 1, sampling: Drawn = NOTHING, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass, E-Guitar, +violin", to its other parts, which stay unchanged."""
         wanted = {
             "kind": "accompany", "model": model, "parts": _named_parts(parts),
-            "variations": variations, "sampling": sampling,
+            "variations": variations, "draw": draw, "sampling": sampling,
         }  # fmt: skip
         return api.written(file, wanted, "accompany", request)
 

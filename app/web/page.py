@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, unsupported
+from app.web.composing.requests import MOST_BARS, MOST_DRAWN, MOST_VARIATIONS, unsupported
 from app.web.offered_models import EXAMPLES, OfferedModels
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 
@@ -70,6 +70,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         "examples": [{"name": name, "title": title} for name, title in EXAMPLES.items()],
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
+        "mostDrawn": MOST_DRAWN,
         "sampling": [
             {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
             for name, control in CONTROLS.items()

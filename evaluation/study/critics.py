@@ -1,4 +1,4 @@
-"""Critics that learn to tell two kinds of windows apart: boosted trees over statistics, and a network over piano rolls.
+"""Critics that learn to tell two kinds of windows apart: by statistics, and a network over piano rolls.
 
 N windows, F statistics, C channels, H pitches, W sixteenths.
 """
@@ -14,6 +14,8 @@ from tokenization.analysis.statistics import PITCHES, STEPS, Excerpt
 
 SEED = 0
 TREES, LEAVES, RATE, FEWEST_IN_A_LEAF = 200, 6, 0.06, 10
+EXTREMES = 0.02, 0.98  # quantiles to which a linear critic clips statistics
+SHRINKING = 100.0  # of its weights
 LOWEST, HEIGHT, SIXTEENTH, WIDTH = 21, 88, STEPS // 4, 128
 EPOCHS, BATCH, WEIGHT_DECAY, SHIFT = (
     14,
@@ -59,6 +61,26 @@ def boosting(windows: Windows, kind: np.ndarray, columns: np.ndarray) -> Judge:
         l2_regularization=1.0, max_features=0.3, random_state=SEED,
     ).fit(windows.values[:, columns], kind)  # fmt: skip
     return lambda given: np.asarray(trees.decision_function(given.values[:, columns]))
+
+
+def linear(windows: Windows, kind: np.ndarray, columns: np.ndarray) -> Judge:
+    """Return the judge that learns kinds by logistic regression; where there are few pieces, it is the strongest."""
+    from sklearn.linear_model import LogisticRegression
+
+    columns = columns & ~np.isnan(windows.values).all(axis=0)
+    values = windows.values[:, columns]
+    middle = np.nanmedian(values, axis=0)
+    low, high = np.nanquantile(values, EXTREMES, axis=0)
+
+    def clipped(values: np.ndarray) -> np.ndarray:
+        return np.clip(np.where(np.isnan(values), middle, values), low, high)
+
+    own = clipped(values)
+    mean, scale = own.mean(axis=0), np.maximum(own.std(axis=0), 1e-6)
+    learned = LogisticRegression(C=1 / SHRINKING, max_iter=500).fit((own - mean) / scale, kind)
+    return lambda given: np.asarray(
+        learned.decision_function((clipped(given.values[:, columns]) - mean) / scale)
+    )
 
 
 def network(windows: Windows, kind: np.ndarray) -> Judge:

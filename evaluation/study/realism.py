@@ -14,28 +14,28 @@ has learned from the other half of the training pieces, and is of another family
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from evaluation.study.critics import Judge, Windows, boosting, network, roll
+from evaluation.study.critics import Judge, Windows, boosting, linear, network, roll
 from evaluation.study.experiments import Experiment, job_of, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, continued, draw_pieces, held_out_piece
-from musicgen.critic import chosen, faults
+from musicgen.critic import NewBars, Rank, chosen
 from musicgen.pieces import decode_partial
 from musicgen.playable import Playable
-from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.statistics import GROUPS, LOUDNESS, WINDOW, Measured
-from tokenization.score import Score, excerpt
+from tokenization.score import Score
 from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
 RESAMPLES = 400  # of pieces, for an interval
-DIVISIONS = 4  # into halves, for the control
+DIVISIONS = 16  # into halves, for the control
 FAMILIES = "statistics, boosting", "rolls, network"
+LINEAR = "statistics, linear"  # akin to the model's critic, so it does not judge what that one has chosen
 BEST = 8  # single statistics to report
 SEED = 0
 Rows = list[dict[str, Any]]
@@ -171,17 +171,15 @@ def best_takes(
     playable: Playable, data: str, drawn: Sequence[Mapping[str, Any]], prompt_bars: int, bars: int
 ) -> Best:
     """Return the takes that the model's critic prefers of every 2, 4, … drawn for a piece."""
-    critic, stop = playable.critic, prompt_bars + bars
+    critic, new = playable.critic, NewBars(begun=prompt_bars, stop=prompt_bars + bars)
     if critic is None:
         return {}
-    ranks: dict[int, list[tuple[int, float]]] = {}
+    ranks: dict[int, list[Rank]] = {}
     news: dict[int, list[Score]] = {}
     for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
         if number >= 0:
-            rank = faults(score, prompt_bars, stop), critic.doubt(score, prompt_bars, stop)
-            ranks.setdefault(row, []).append(rank)
-            line = int(bar_lines(score, prompt_bars)[-1])
-            news.setdefault(row, []).append(excerpt(score, line))
+            ranks.setdefault(row, []).append(critic.rank(score, new))
+            news.setdefault(row, []).append(score.replace(notes=score.notes[new.is_new(score)]))
     takes = min(map(len, ranks.values()), default=0)
     return {
         each: {(row, one) for row in ranks for one in chosen(ranks[row][:takes], news[row], each)}
@@ -200,10 +198,14 @@ def judged_table(
     judges: dict[str, Judge] = {
         FAMILIES[0]: boosting(learned, learned.written, every),
         FAMILIES[1]: network(learned, learned.written),
+        LINEAR: linear(learned, learned.written, every),
         "without loudness": boosting(learned, learned.written, ~about_loudness),
     }
     table = [_row(name, judged, judge(judged)) for name, judge in judges.items()]
-    table.append(_control(learned, judged, every))
+    for name, learning in (("", boosting), (", linear", linear)):
+        table.append(
+            {"measure": f"control{name}: real halves", **_control(learned, judged, learning, every)}
+        )
     takes = [*zip(judged.piece.tolist(), judged.take.tolist(), strict=True)]
     for each, kept in (best or {}).items():
         shown = judged[np.array([number < 0 or (row, number) in kept for row, number in takes])]
@@ -272,7 +274,9 @@ def _with_interval(
     return {f"{prefix}auc": auc(scores, kind), f"{prefix}low": low, f"{prefix}high": high}
 
 
-def _control(learned: Windows, judged: Windows, every: np.ndarray) -> dict[str, Any]:
+def _control(
+    learned: Windows, judged: Windows, learning: Callable[..., Judge], every: np.ndarray
+) -> dict[str, Any]:
     """Return the mean AUC, and the lowest and the highest, of critics of halves of the real pieces."""
     learned, judged = learned[~learned.written], judged[~judged.written]
     random, by_window, by_piece = np.random.default_rng(SEED), [], []
@@ -281,13 +285,12 @@ def _control(learned: Windows, judged: Windows, every: np.ndarray) -> dict[str, 
         for windows in (learned, judged):
             pieces = random.permutation(np.unique(windows.piece))
             halves.append(np.isin(windows.piece, pieces[: len(pieces) // 2]))
-        scores = boosting(learned, halves[0], every)(judged)
+        scores = learning(learned, halves[0], every)(judged)
         whole, _, pieces = _by_take(judged, scores)
         half = np.isin(pieces, judged.piece[halves[1]])
         by_window.append(auc(scores, halves[1]))
         by_piece.append(auc(whole, half))
     return {
-        "measure": "control: real halves",
         **_range("", by_window),
         **_range("piece_", by_piece),
         "pieces": len(np.unique(judged.piece)),

@@ -8,14 +8,15 @@ import pytest
 
 import musicgen
 from evaluation.critic import learned
-from musicgen.continuation import Continuation
-from musicgen.critic import Critic, chosen, faults, likeness
+from musicgen.continuation import Continuation, accompaniment, infilling
+from musicgen.critic import Critic, NewBars, chosen, faults, likeness
 from musicgen.generation.request import Request
-from tests.evaluation.scores import BASS, OTHER, trio
+from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.score import Score
 
 BAR = 48
 PIECE = "app/examples/trio-jazz.mid"
+NEW = NewBars(begun=4, stop=8)
 
 
 def score(*news: tuple[int, int, int, int]) -> Score:
@@ -35,7 +36,9 @@ LOW = [(BAR * bar, BAR, 40, BASS) for bar in range(4)]
         ([*TUNE, *LOW], False, 0),
         (TUNE, False, 1),  # the bass is silent
         ([*TUNE[:12], *LOW[:3]], False, 0),
-        ([*TUNE[:12], *LOW[:3]], True, 1),  # it is to end
+        ([*TUNE[:12], *LOW[:3]], True, 1),  # it is to end, but is silent
+        ([*TUNE, *LOW], True, 1),  # it plays on
+        ([*TUNE[:13], *LOW], True, 0),
         ([*((at, 12, 60, OTHER) for at, *_ in TUNE), *LOW], False, 1),  # it hammers
         ([*((3 * n, 3, 60 + n % 5, OTHER) for n in range(64)), *LOW], False, 1),  # it is crowded
         ([TUNE[0], LOW[0]], False, 1),  # it fades
@@ -43,7 +46,36 @@ LOW = [(BAR * bar, BAR, 40, BASS) for bar in range(4)]
     ],
 )
 def test_faults(news, ends: bool, wrong: int):
-    assert faults(score(*news), 4, 8, ends=ends) == wrong
+    assert faults(score(*news), replace(NEW, ends=ends)) == wrong
+
+
+FOUR = [(12 * beat, 12, 60 + beat % 5, OTHER) for beat in range(64)]
+DEEP = [(BAR * bar, BAR, 40, BASS) for bar in range(16)]
+
+
+@pytest.mark.parametrize(
+    ("region", "left_out", "wrong"),
+    [
+        ({"begun": 4, "stop": 8, "bars": 16}, (), 0),
+        ({"begun": 4, "stop": 8, "bars": 16}, (BASS,), 1),
+        ({"begun": 4, "stop": 8, "bars": 16}, (OTHER,), 3),  # what is left is thin and hammers, too
+        ({"begun": 0, "stop": 4, "bars": 16}, (), 0),
+        ({"begun": 0, "stop": 4, "bars": 16}, (BASS,), 1),  # it plays in the bars after
+        ({"begun": 4, "stop": 8, "bars": 16, "tracks": (BASS, DRUMS)}, (), 1),  # no drums
+        ({"begun": 4, "stop": 8, "bars": 16, "tracks": (OTHER,)}, (BASS,), 0),
+        ({"begun": 0, "stop": 16, "bars": 16, "tracks": (BASS,)}, (), 0),
+        ({"begun": 0, "stop": 16, "bars": 16, "tracks": (BASS,)}, (BASS,), 1),
+        ({"begun": 0, "stop": 16}, (), 0),  # from nothing
+        ({"begun": 0, "stop": 16}, (BASS, OTHER), 1),
+    ],
+)
+def test_faults_of_bars_and_parts_within_a_piece(region, left_out, wrong: int):
+    new = NewBars(**region)
+    start, stop = BAR * new.begun, BAR * new.stop
+    notes = [
+        note for note in (*FOUR, *DEEP) if not (start <= note[0] < stop and note[3] in left_out)
+    ]
+    assert faults(trio(notes), new) == wrong
 
 
 def test_the_best_of_each_group_is_chosen_and_differs_from_those_before():
@@ -52,6 +84,8 @@ def test_the_best_of_each_group_is_chosen_and_differs_from_those_before():
     assert chosen(ranks, [one] * 4, 2) == [0, 2]
     assert chosen(ranks, [one, one, one, other], 2) == [0, 3]
     assert chosen(ranks, [one] * 4, 4) == [2]
+    # One with a fault does not win by being different.
+    assert chosen([(0, 0.5), (0, 0.6), (1, -3.0), (0, 0.3)], [one, one, other, one], 2) == [0, 3]
     assert likeness(one, one) == 1
 
 
@@ -67,9 +101,17 @@ def critic_of(difference: float) -> Critic:
 def test_a_critic_doubts_what_it_has_learned_to_doubt():
     critic = critic_of(4)
     calm, busy = score(*TUNE, *LOW), score(*((n, 1, 60 + n % 7, OTHER) for n in range(4 * BAR)))
-    assert critic.doubt(calm, 4, 8) < 0 < critic.doubt(busy, 4, 8)
-    assert critic.doubt(trio([]), 4, 8) == np.inf
-    assert critic.doubt(calm, 4, 8) == round(critic.doubt(calm, 4, 8), 3)
+    assert critic.doubt(calm, NEW) < 0 < critic.doubt(busy, NEW)
+    assert critic.doubt(trio([]), NEW) == np.inf
+    assert critic.doubt(calm, NEW) == round(critic.doubt(calm, NEW), 3)
+
+
+def test_bars_after_a_gap_are_heard_with_it():
+    critic, gap = critic_of(4), replace(NEW, bars=16)
+    notes = [*FOUR, *DEEP]
+    crowd = [(8 * BAR + n, 1, 60 + n % 7, OTHER) for n in range(4 * BAR)]
+    assert critic.doubt(trio([*notes, *crowd]), NEW) == critic.doubt(trio(notes), NEW)
+    assert critic.doubt(trio([*notes, *crowd]), gap) > critic.doubt(trio(notes), gap)
 
 
 def test_of_several_takes_the_least_doubted_is_returned_and_can_be_drawn_again():
@@ -82,7 +124,7 @@ def test_of_several_takes_the_least_doubted_is_returned_and_can_be_drawn_again()
         return Continuation(model, prompt, Request(**how, **more)).finish().takes()
 
     every = drawn(variations=4)
-    ranks = [(faults(one.score, 4, 8), critic.doubt(one.score, 4, 8)) for one in every]
+    ranks = [critic.rank(one.score, NEW) for one in every]
     first, second = drawn(variations=2, draw=2)
     assert [first.number, second.number] == [0, 1]
     assert first.ids.tolist() == every[ranks.index(min(ranks[:2]))].ids.tolist()
@@ -92,6 +134,44 @@ def test_of_several_takes_the_least_doubted_is_returned_and_can_be_drawn_again()
     assert every[row].ids.tolist() == first.ids.tolist()
     again = model.continue_(PIECE, prompt_bars=4, **how, draw=2)
     assert again[0].ids.tolist() == first.ids.tolist()
+
+
+@pytest.mark.parametrize("write", ["bars", "part"])
+def test_rewritten_bars_and_written_parts_are_chosen_too(write: str):
+    critic = critic_of(4)
+    model = replace(musicgen.load("untrained:tiny:ensemble"), critics=lambda: critic)
+    piece = model.read(PIECE)
+
+    def begun(**more: Any):
+        request = Request(seed=3, **more)
+        return (
+            infilling(model, piece, (3, 4), request)
+            if write == "bars"
+            else accompaniment(model, piece, ["bass"], request)
+        )
+
+    every = begun(variations=3).finish()
+    work = begun(draw=3).finish()
+    assert work.compared is not None
+    heard = [every._heard(ids) for ids in every.sequences()]
+    ranks = [critic.rank(score, work.compared) for score in heard]
+    assert len({*ranks}) > 1
+    [take] = work.takes()
+    assert take.ids.tolist() == every.takes()[ranks.index(min(ranks))].ids.tolist()
+    assert take.provenance["best_of"] == 3
+    # What grows is the first one, and what was stopped stays what it was.
+    [first] = work.takes(choosing=False)
+    assert first.ids.tolist() == every.takes()[0].ids.tolist()
+    assert "best_of" not in first.provenance
+
+
+def test_chords_alone_are_not_compared_and_a_model_without_a_critic_says_so():
+    model = musicgen.load("untrained:tiny:ensemble")
+    able = replace(model, critics=lambda: critic_of(4))
+    work = accompaniment(able, able.read(PIECE), ["chords"], Request(draw=3))
+    assert (work.compared, work.each, work.remarks) == (None, 1, ())
+    [remark] = Continuation(model, model.read(PIECE).prompt(4), Request(draw=2)).remarks
+    assert "no critic" in remark
 
 
 def test_the_bundled_model_has_a_critic():

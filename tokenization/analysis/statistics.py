@@ -1,4 +1,4 @@
-"""What some bars of a piece are like: about 290 statistics, in which generated music may differ from real music.
+"""What some bars of a piece are like: about 300 statistics, in which generated music may differ from real music.
 
 They describe the notes that begin in the bars, cut at their last line, in any metre. Those of `form` compare them with
 all earlier bars, and those of `change` with the bars before the new music. What cannot be computed is missing. A name
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenization.analysis import harmony_statistics
+from tokenization.analysis import harmony_statistics, part_statistics
 from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.shares import commonest, correlation, entropy, shares, spread
 from tokenization.score import Notes, Score
@@ -415,7 +415,8 @@ def _parts(window: Excerpt) -> Found:
             f"parts: {name} sounding": float((np.cumsum(sounds)[:-1] > 0).mean()),
             f"parts: {name} loudness": _difference(notes.velocity, some),
         }
-    return found
+    bar = window.bar[~window.drum]
+    return found | part_statistics.together(notes, rank, bar, window.lines, STEPS)
 
 
 def _drums(window: Excerpt) -> Found:
@@ -429,7 +430,12 @@ def _drums(window: Excerpt) -> Found:
         "kick": (35, 36), "snare": (38, 40, 37, 39), "hat": (42, 44, 46), "crash": (49, 57, 55, 52),
         "ride": (51, 53, 59), "toms": (41, 43, 45, 47, 48, 50),
     }  # fmt: skip
+    notes = window.pitched
+    tracks, own, count = np.unique(notes.track, return_inverse=True, return_counts=True)
+    lowest = own == np.argmin(np.bincount(own, notes.pitch) / count) if len(tracks) else own == 0
+    bass = np.unique(notes.onset_ticks[lowest])
     return {
+        **part_statistics.with_drums(bass, window.notes.onset_ticks[drum], pitch, place, STEPS),
         "drums: share": float(drum.mean()),
         "drums: kinds": float(len(np.unique(pitch))),
         "drums: place entropy": entropy(place),

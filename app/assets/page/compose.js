@@ -40,13 +40,14 @@ export class Composer {
   ask(what) {
     const { settings, open, current } = this.app.desk,
       { name: model, lacks } = this.app.model,
-      { bars, variations, ends, chords, form, seed } = settings;
+      { bars, variations, draw, ends, chords, form, seed } = settings;
     const drawn = this.app.facts.sampling.map(({ name }) => [name, settings[name]]);
     return {
       model,
       title: current?.title ?? "",
       bars,
       variations,
+      draw,
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
       chords: lacks.chords || what.kind !== "continue" ? "" : chords || this.#chordsAfter(bars),
@@ -101,6 +102,7 @@ export class Composer {
       id: newId(),
       stopping: new AbortController(),
       ids: null,
+      draw: ask.draw,
       part: 0,
     });
     app.changed();

@@ -3,10 +3,11 @@ import { barCount } from "../music/piece.js";
 import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
 const FORM = { placeholder: "A A B A", spellcheck: false, maxLength: 40 };
+const DRAWN = "More are written for each take, and the most convincing is shown.";
 const CHORDS = { placeholder: "C | G7 | Am F | C", spellcheck: false, maxLength: 400 };
 
 // The fields by the names of their settings; those of the sampling parameters are the server's.
-function fieldsOf({ models, mostBars, mostVariations, sampling }) {
+function fieldsOf({ models, mostBars, mostVariations, mostDrawn, sampling }) {
   const offered = models.map(({ name, player }) => [name, `${name} · ${player}`]);
   const drawn = sampling.map(({ name, label, hint: info, least, most, step }) => [
     name,
@@ -17,6 +18,7 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
     chosen: slider("chosen", "Continue after bar", 1, 16),
     bars: slider("bars", "Length (bars)", 1, mostBars),
     variations: slider("variations", "Takes", 1, mostVariations),
+    draw: slider("draw", "Best of", 1, mostDrawn, { info: DRAWN }),
     ends: check("ends", "Write an ending"),
     chords: field("chords", "Chord progression", "input", CHORDS),
     form: field("form", "Form of the new bars", "input", FORM),
@@ -30,11 +32,11 @@ function fieldsOf({ models, mostBars, mostVariations, sampling }) {
 export function controlsPart(app) {
   const { desk, facts } = app,
     fields = fieldsOf(facts),
-    { model, chosen, bars, variations, temperature, ends, chords, form, ...fines } = fields;
+    { model, chosen, bars, variations, draw, temperature, ends, chords, form, ...fines } = fields;
   const why = make("span", "mg-info"),
     ending = make("div", "mg-field", [ends, why]),
     more = fold("For experts", "mg-more", Object.values(fines)),
-    within = [model, chosen, bars, variations, temperature, ending, chords, form, more];
+    within = [model, chosen, bars, variations, draw, temperature, ending, chords, form, more];
   const box = fold("", "mg-card mg-controls", within),
     [summary] = box.children;
   box.open = innerWidth > 900;

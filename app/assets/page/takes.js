@@ -12,10 +12,12 @@ const HINT = "Press Continue: new takes appear here, and you can play them at on
 const isChords = (region) => region.tracks?.length === 0;
 
 // Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
-function factsOf({ state, how, seed, region }, fresh) {
+function factsOf({ state, how, seed, region, provenance }, fresh, draw) {
   if (isChords(region)) return state === "running" ? "Chords" : `New chords · seed ${seed}`;
-  if (state === "running") return count(fresh, "new note");
-  if (fresh) return `${count(fresh, "new note")} · seed ${seed}`;
+  if (state === "running")
+    return count(fresh, "new note") + (draw > 1 ? ` · first of ${draw}` : "");
+  const best = provenance?.best_of ? ` · best of ${provenance.best_of}` : "";
+  if (fresh) return `${count(fresh, "new note")} · seed ${seed}${best}`;
   if (how === "infill") return `These bars are now empty · seed ${seed}`;
   return "The model wrote no notes; press Continue to try again.";
 }
@@ -49,7 +51,7 @@ function takeCard(app, id, axis) {
     const entry = entryOf(),
       over = entry.state !== "running",
       fresh = countIn(entry.piece, entry.region);
-    facts.textContent = factsOf(entry, fresh);
+    facts.textContent = factsOf(entry, fresh, app.composer.run?.draw);
     parts.show(entry, { lanes, seen: aroundNew(entry), plan: planShown(app, entry) });
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill" && !isChords(entry.region);

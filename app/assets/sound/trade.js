@@ -218,7 +218,7 @@ export class Trade {
 
   #request() {
     const { app, bars, stopBar } = this;
-    const free = { ends: false, chords: "", plan: null, variations: 1, bars };
+    const free = { ends: false, chords: "", plan: null, variations: 1, draw: 1, bars };
     this.tries += 1;
     app.composer.start({ kind: "continue", ...free, promptBars: stopBar });
   }

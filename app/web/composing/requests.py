@@ -30,6 +30,7 @@ from tokenization.language import Language
 MOST_BARS = 128  # of a continuation; a gap is limited by its goal, parts by the piece
 MOST_REST = 128  # empty bars before a piece; does not limit requests
 MOST_VARIATIONS = 8
+MOST_DRAWN = 8  # for each variation
 LONGEST_TITLE = 80
 
 
@@ -74,6 +75,7 @@ PLAIN: Mapping[str, tuple[Check, Any]] = {
     "idea": (nothing_or(IDEA), None),
     "bars": (whole(1, MOST_BARS), None),
     "variations": (whole(1, MOST_VARIATIONS), None),
+    "draw": (whole(1, MOST_DRAWN), 1),
     "sampling": (mapping(number, lambda name: name), None),
     "ends": (truth, False),
     "chords": (text(2000), ""),

@@ -207,7 +207,10 @@ def _heard_as(data: bytes, score: Score, language: Language) -> Score | None:
 
 
 class StreamedTakes:
-    """The views of a request."""
+    """The views of a request.
+
+    If several takes are drawn for each, the first of them is shown until the best can be chosen.
+    """
 
     def __init__(self, work: MusicGeneration, region: Region, *, bars: int) -> None:
         self.work, self.region, self.bars = work, region, bars
@@ -216,7 +219,7 @@ class StreamedTakes:
 
     def begun(self) -> dict[str, Any]:
         """Return the view before the first note."""
-        takes = self.work.takes()
+        takes = self.work.takes(choosing=False)
         self._last = [columns(take.score, self.bars) for take in takes]
         self._now = [self._cut_at_now(take.score, 0)[1] for take in takes]
         return {
@@ -237,7 +240,7 @@ class StreamedTakes:
         `bars` have begun in every variation since the first sampled token: silent bars are progress, too.
         """
         news, changed = [], False
-        for number, take in enumerate(self.work.takes()):
+        for number, take in enumerate(self.work.takes(choosing=False)):
             cut, now = self._cut_at_now(take.score, bars)
             grown = columns(cut, self.bars)
             news.append({
@@ -262,7 +265,7 @@ class StreamedTakes:
                     **files(take, self.work.model.language),
                     "number": number,
                 }
-                for number, take in enumerate(self.work.takes())
+                for number, take in enumerate(self.work.takes(choosing=state != "stopped"))
             ],
         }
 

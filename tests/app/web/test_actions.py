@@ -357,6 +357,26 @@ def test_silent_bars_are_progress(spoken: str, kind: str, more: dict, first: int
         assert resting.more(since) is None
 
 
+class Last:
+    """A critic that prefers the last take."""
+
+    def best(self, heard: list, new: object, each: int) -> list[int]:
+        return [*range(each - 1, len(heard), each)]
+
+
+@pytest.mark.parametrize(("state", "row"), [("done", 2), ("bound", 2), ("stopped", 0)])
+def test_of_several_takes_the_first_is_shown_and_the_best_at_the_end(state: str, row: int):
+    views = streamed("ensemble", "continue", prompt_bars=4, draw=3)
+    views.work.model = replace(views.work.model, critics=lambda: Last())
+    assert len(views.begun()["takes"]) == 1
+    rows = views.work.finish().sequences()
+    assert len(rows) == 3
+    assert views.more(9) is not None
+    [take] = views.finished(state, 1, lambda take, _: {"ids": take.ids.tolist()})["takes"]
+    assert take["ids"] == rows[row].tolist()
+    assert take["provenance"].get("best_of") == (None if state == "stopped" else 3)
+
+
 # A metre is written before its first note, which may come with a later view.
 @pytest.mark.parametrize("begun", [0, 3])
 def test_bar_lines_follow_a_new_metre(begun: int):
@@ -366,7 +386,7 @@ def test_bar_lines_follow_a_new_metre(begun: int):
     meters, bar = take.score.meters, lines[1]
     new = (5 * bar, 3, 4)
     waltz = Meters(*(np.append(*both) for both in zip(meters.columns, new, strict=True)))
-    takes.work.takes = lambda: [replace(take, score=take.score.replace(meters=waltz))]
+    takes.work.takes = lambda **_: [replace(take, score=take.score.replace(meters=waltz))]
     view = takes.more(begun)
     assert view is not None
     (grown,) = view["takes"]

@@ -62,8 +62,10 @@ def test_music_is_written(client: Client):
         assert len(read_midi(path).notes) > fact["notes"] > 0
         assert (fact["seed"], fact["prompt_bars"]) == (3, [1, 2])
         assert all(len(row["quarters"]) == 4 for row in fact["similarity"])
-    _, (fact,) = client.predict(trio, first=3, last=4, api_name="/infill")
+    _, (fact,) = client.predict(trio, first=3, last=4, draw=2, api_name="/infill")
     assert (fact["model"], fact["written_bars"]) == (MODEL, [3, 4])
+    with pytest.raises(AppError, match="draw: must be a whole number from 1 to 8"):
+        client.predict(trio, draw=9, api_name="/accompany")
     _, (fact,) = client.predict(trio, parts="bass", api_name="/accompany")
     assert fact["state"] == "done"
     asked = {"first": 3, "last": 3, "parts": "bass, +banjo"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS
+from app.web.composing.requests import MOST_BARS, MOST_DRAWN, MOST_VARIATIONS
 from tests.tools.house import circles
 
 ROOT = Path(__file__).parents[3]
@@ -52,9 +52,8 @@ def test_scripts(where: str, request: pytest.FixtureRequest):
 
 def test_limits_of_a_project_match_the_servers():
     text = (ASSETS / "desk" / "file.js").read_text(encoding="utf-8")
-    assert (
-        f"\n  bars: within(1, {MOST_BARS}),\n  variations: within(1, {MOST_VARIATIONS}),\n" in text
-    )
+    limits = {"bars": MOST_BARS, "variations": MOST_VARIATIONS, "draw": MOST_DRAWN}
+    assert "".join(f"\n  {name}: within(1, {most})," for name, most in limits.items()) in text
 
 
 def test_files_are_short_and_imports_go_down():

@@ -12,8 +12,9 @@ import pytest
 from evaluation.study import experiments as jobs_module
 from evaluation.study import extrapolation as losses
 from evaluation.study.accompaniment import accompanied
-from evaluation.study.experiments import Measurement, conduct, models_of, run
+from evaluation.study.experiments import Measurement, conduct, job_of, models_of, run
 from evaluation.study.piece_jobs import Choice, draw_pieces, held_out, piece_experiment
+from musicgen.playable import find
 from tests.evaluation.toys import write_model
 from tests.training.makers import prepared_set
 from tokenization.prepared import TOKENS_FILE, Prepared
@@ -114,6 +115,19 @@ def test_finished_jobs_are_not_repeated_and_failed_ones_do_not_stop_the_rest(tmp
 def test_the_key_of_a_result_does_not_depend_on_paths():
     assert job(2, "a").key == job(2, "b").key
     assert len({one.key for one in (job(2, "a"), job(3, "a"), job(2, "a", identity={"w": 1}))}) == 3
+
+
+def test_music_is_kept_for_the_code_that_wrote_it(monkeypatch):
+    toy = find("untrained:tiny")
+    keys = [job_of(toy, generating, "cpu", value=2)[1].key]
+    monkeypatch.setattr(jobs_module, "version", lambda: "another")
+    keys += [job_of(toy, generating, "cpu", value=2)[1].key]
+    assert keys[0] != keys[1]
+    assert "code" not in job_of(toy, recorded, "cpu", value=2)[1].identity
+    names = {
+        path.name for folder in ("musicgen", "tokenization") for path in Path(folder).rglob("*.py")
+    }
+    assert names > {*jobs_module.JUDGES}
 
 
 def generating(*, value: int):

@@ -5,6 +5,7 @@ import pytest
 
 from evaluation.study import critics, realism
 from evaluation.study.critics import Windows
+from evaluation.tables import table_of
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.analysis.statistics import Measured
 
@@ -37,11 +38,23 @@ def test_only_what_differs_is_told_apart(monkeypatch):
     monkeypatch.setattr(critics, "EPOCHS", 4)
     table = realism.judged_table(windows(1, 40, 4), windows(2, 20, 4), NAMES)
     found = {row["measure"]: row for row in table}
-    for critic in ("statistics, boosting", "rolls, network", "only rhythm", "without loudness"):
+    for critic in (
+        "statistics, boosting",
+        "rolls, network",
+        "statistics, linear",
+        "only rhythm",
+        "without loudness",
+    ):
         assert found[critic]["auc"] > 0.95, critic
         assert found[critic]["piece_auc"] > 0.99, critic
         assert found[critic]["low"] <= found[critic]["auc"] <= found[critic]["high"]
-    for critic in ("only loudness", "only change", "only top", "control: real halves"):
+    for critic in (
+        "only loudness",
+        "only change",
+        "only top",
+        "control: real halves",
+        "control, linear: real halves",
+    ):
         assert 0.25 < found[critic]["auc"] < 0.75, critic
     assert [found["rhythm: notes"][side] for side in ("written", "real")] == pytest.approx(
         [4, 0], abs=0.5
@@ -69,3 +82,14 @@ def test_a_roll_orders_parts_by_pitch():
     assert tall[3, :, 0].nonzero()[0].tolist() == [40 - low, 80 - low]
     assert tall[4].nonzero()[1].tolist() == [4]
     assert not tall[2].any()
+
+
+@pytest.mark.parametrize(("control", "said"), [(0.55, False), (0.38, True)])
+def test_a_table_says_if_its_control_is_far_from_chance(control: float, said: bool):
+    row = dict.fromkeys(("low", "high", "piece_auc", "piece_low", "piece_high", "written", "real"))
+    rows = [
+        {**row, "measure": name, "auc": value, "pieces": 4, "windows": 8}
+        for name, value in (("statistics, boosting", 0.9), ("control: real halves", control))
+    ]
+    found = table_of("realism", {"models": [{"model": "toy", "table": rows}]})
+    assert ("say little" in found.caption) == said

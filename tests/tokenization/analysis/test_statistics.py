@@ -73,6 +73,38 @@ def test_statistics_of_a_window_match_a_count_by_hand():
     assert {name.split(":")[0] for name in found} == {*GROUPS}
 
 
+CANON = [(12 * n, 12, pitch, OTHER) for n, pitch in enumerate((72, 74, 76, 77))]
+DUET = [
+    *CANON,
+    *((24 + at, long, pitch - 24, BASS) for at, long, pitch, _ in CANON),  # two beats later
+    (BAR * 2, 24, 72, OTHER), (BAR * 2, 24, 79, OTHER), (BAR * 2, 24, 60, BASS),
+    (BAR * 2 + 24, 24, 81, OTHER), (BAR * 2 + 24, 24, 62, BASS),  # parallel fifths
+    (BAR * 3, 24, 55, OTHER), (BAR * 3, 24, 64, BASS),  # they cross
+    (BAR * 2, 1, 36, DRUMS), (BAR * 2 + 12, 1, 38, DRUMS),
+]  # fmt: skip
+
+
+def test_statistics_of_parts_match_a_count_by_hand():
+    found = statistics(music(DUET), 4, 0, 4, 0)
+    expected = {
+        "parts: rests": 1 / 8,
+        "parts: players deviation": np.std([2, 1, 2, 2]),
+        "parts: entries": 2 / 6,
+        "parts: most chordal": 1 / 8,
+        "parts: least chordal": 0,
+        "parts: rhythm in common": 5 / 9,
+        "parts: crossing": 24 / (24 + 48 + 24),
+        # Moves of both lines: the canon in parallel, then to each other's chords.
+        "parts: parallel perfect": 1 / 4,
+        "parts: contrary": 1 / 4,
+        "parts: imitation": 4 / 8,
+        "drums: bass with kick": 1 / 7,
+        "drums: kick with bass": 1,
+        "drums: backbeat": 1,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
 def test_drums_only_and_a_silent_window():
     drums = trio([(at, 1, 36, DRUMS) for at in (0, 12, 24, 36, 48, 60)])
     found = statistics(drums, 2, 0, 2, 0)

@@ -104,7 +104,10 @@ def test_realism_keeps_takes_and_judges_held_out_pieces(evaluate, tmp_path, monk
     row, *others = found["models"][0]["table"]
     assert (row["measure"], row["windows"]) == ("statistics, boosting", 4 * row["pieces"])
     assert row["pieces"] == found["pieces"]
-    assert others[2]["windows"] == row["windows"] / 2  # the control has real music only
+    controls = [one for one in others if one["measure"].startswith("control")]
+    assert len(controls) == 2
+    for one in controls:  # they have real music only
+        assert one["windows"] == row["windows"] / 2
     assert out.startswith("AUC of critics that tell generated")
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/.results").iterdir()}
     assert len(kept) == found["pieces"] + found["lessons"]

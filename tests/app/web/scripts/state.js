@@ -177,7 +177,7 @@ export const tests = {
       equal(readDesk(changed((found) => (found.desk.settings.idea = idea)), "a.musicgen", before).settings.idea, {});
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
     equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // playback would stand still
-    for (const [name, value] of Object.entries({ bars: 1e9, variations: 1e9, seed: 1e300, transpose: 1e9, chords: "C | ".repeat(1e4), mix: { a: many(1e4, null) } }))
+    for (const [name, value] of Object.entries({ bars: 1e9, variations: 1e9, draw: 9, seed: 1e300, transpose: 1e9, chords: "C | ".repeat(1e4), mix: { a: many(1e4, null) } }))
       equal(readDesk(changed((found) => (found.desk.settings[name] = value)), "a.musicgen", before).settings[name], before[name]);
   },
   "a mix is shared by a piece, its takes and its edits; a newly opened piece has none"() {
