@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -150,6 +151,25 @@ class Source(ABC):
     def titles(self, piece: Piece) -> list[str]:
         """Return the title keys of a piece's work (works.py)."""
         return []
+
+
+class NamedByWork(Source):
+    """One file per piece, at any depth, of which the name tells the work."""
+
+    file: re.Pattern[str]  # of the names of files, with the work as a group
+    same_works: ClassVar[Mapping[str, str]] = {}
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        named = [(file, match[1]) for file in listing.files if (match := self.file.fullmatch(file))]
+        works = [(file, self.same_works.get(name, name)) for file, name in named]
+        return Found(
+            pieces=[
+                listing.piece(
+                    file, split_of(work, {"validation": validation}), work=printable(work)
+                )
+                for file, work in works
+            ]
+        )
 
 
 def read(piece: Piece, *, staves: bool = False) -> Score:
