@@ -9,16 +9,24 @@ import numpy as np
 
 from tokenization.language import Language
 from tokenization.score import Score, Track
-from training.data.sources.source import NamedByWork, Piece, arranged, read
+from training.data.sources.source import NamedByWork, Piece, arranged, read, sounding
 
 
-class Freedoom(NamedByWork):
+class Bands(NamedByWork):
+    """Files of which some tracks only hold texts."""
+
+    language = "ensemble"
+
+    def scores(self, piece: Piece, language: Language) -> list[Score]:
+        return arranged(sounding(read(piece)), language)
+
+
+class Freedoom(Bands):
     """Rock, metal and electronic bands of the game Freedoom, named d_LEVEL."""
 
     name = "freedoom"
     title = "Freedoom: rock, metal and electronic bands"
     shape = "files named d_LEVEL.mid"
-    language = "ensemble"
     licence = (
         "BSD-3-Clause, contributors to the Freedoom project (its CREDITS-MUSIC names the composers)"
     )
@@ -27,13 +35,12 @@ class Freedoom(NamedByWork):
     same_works: ClassVar = {"d_map30": "d_dm10"}  # based on it, says CREDITS-MUSIC
 
 
-class FreeMusic(NamedByWork):
+class FreeMusic(Bands):
     """Music for films and games by Tanner Helland; NAME_KIND_remix_ is the same work as NAME."""
 
     name = "free-music"
     title = "Free original music for games and film"
     shape = "MIDI files"
-    language = "ensemble"
     licence = "CC BY 4.0, Tanner Helland (github.com/tannerhelland/free-music)"
     style = "film"
     file = re.compile(r"(?:^|.*/)([^/]+?)(?:_[a-z]+_remix_)?\.mid")

@@ -16,7 +16,7 @@ from tokenization.ensemble.tokens import INSTRUMENT_OF
 from tokenization.language import Language
 from tokenization.score import Score, Track
 from training.data.sources.openscore import VOICE, OpenScore
-from training.data.sources.source import Piece, arranged, read
+from training.data.sources.source import Piece, arranged, read, sounding
 
 _SINGER = re.compile(r"(?:soprano|alto|tenor|bass)(?: \d)?(?: solo)?(?: \(sic\))?", re.IGNORECASE)
 
@@ -37,11 +37,12 @@ class Orchestra(OpenScore):
             Track(track.name, VOICE) if _SINGER.fullmatch(track.name) else track
             for track in score.tracks
         ]
-        return arranged(with_fewer_parts(score.replace(tracks=tuple(tracks))), language)
+        fewer = with_fewer_parts(score.replace(tracks=tuple(tracks)))
+        return arranged(sounding(fewer), language)
 
 
 def with_fewer_parts(score: Score, most: int = MOST_TRACKS) -> Score:
-    """Return the score with parts merged into others, so that there are at most this many; the kit is one part."""
+    """Return the score with at most this many parts, by merging some into others; the kit is one part."""
     tracks, counts, notes = score.tracks, note_counts(score), score.notes
     parts = [n for n, track in enumerate(tracks) if counts[n] and not track.is_drum]
     room = most - any(track.is_drum for track in tracks)

@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tokenization.analysis.parts import note_counts, regrouped
 from tokenization.formats import ENDINGS, MIDI_ENDINGS, read_file
 from tokenization.groove.language import trios
 from tokenization.language import Language
 from tokenization.prepared import SPLITS
-from tokenization.score import Score, Track
+from tokenization.score import Score, Track, sustained
 
 
 def split_of(name: str, fractions: Mapping[str, float]) -> str:
@@ -175,6 +176,13 @@ class NamedByWork(Source):
 def read(piece: Piece, *, staves: bool = False) -> Score:
     """Read a piece's file; error messages call it `it`, as they follow its name in reports."""
     return read_file(piece.path, name="it", tune=piece.tune, staves=staves)
+
+
+def sounding(score: Score) -> Score:
+    """Return the score without silent tracks, which hold texts, or parts that were merged into others."""
+    score = sustained(score)
+    counts = enumerate(note_counts(score))
+    return regrouped(score, [(score.tracks[track], [track]) for track, notes in counts if notes])
 
 
 def arranged(score: Score, language: Language) -> list[Score]:

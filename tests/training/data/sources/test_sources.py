@@ -397,3 +397,11 @@ def test_a_dance_tune_is_its_melody_for_an_instrument_that_can_play_it(tmp_path:
         assert [one.name for one in found.tracks] == [track]
         assert found.notes.pitch.min() >= lowest
         assert len(found.notes) == 16
+
+
+@pytest.mark.parametrize("name", ["freedoom", "free-music"])
+def test_tracks_of_bands_that_hold_only_a_text_are_left_out(name: str, tmp_path: Path):
+    silent = (*disk.band().tracks, Track("composed by nobody"))
+    disk.put(tmp_path / "d_silent.mid", disk.band().replace(tracks=silent))
+    [found] = scores(name, tmp_path, "ensemble")
+    assert [track.name for track in found.tracks] == ["Bass", "Drums", "Piano", "Guitar"]
