@@ -23,15 +23,15 @@ VOICES = ("Soprano", "Alto", "Tenor", "Bass")
 
 
 class OpenHymnal(NamedByWork):
-    """Hymns, named Complete_TITLE_TITLE-TUNE."""
+    """Hymns, named TITLE-TUNE."""
 
     name = "open-hymnal"
     title = "Open Hymnal: hymns in four parts"
-    shape = "tunes named Complete_TITLE_TITLE-TUNE.abc"
+    shape = "files named TITLE-TUNE.abc"
     language = "ensemble"
     licence = "public domain, Open Hymnal Project (Brian J. Dumont, openhymnal.org)"
     style = "choir"
-    file = re.compile(r"(?:^|.*/)Complete_[^/-]+-([^/]+)\.abc")
+    file = re.compile(r"(?:^|.*/)[^/-]+-([^/]+)\.abc")
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         score = read(piece)

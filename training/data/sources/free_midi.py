@@ -36,14 +36,14 @@ class Freedoom(Bands):
 
 
 class FreeMusic(Bands):
-    """Music for films and games by Tanner Helland; NAME_KIND_remix_ is the same work as NAME."""
+    """Music for films and games by Tanner Helland; NAME (KIND remix) is the same work as NAME."""
 
     name = "free-music"
     title = "Free original music for games and film"
     shape = "MIDI files"
     licence = "CC BY 4.0, Tanner Helland (github.com/tannerhelland/free-music)"
     style = "film"
-    file = re.compile(r"(?:^|.*/)([^/]+?)(?:_[a-z]+_remix_)?\.mid")
+    file = re.compile(r"(?:^|.*/)([^/]+?)(?:[ _(]+[a-z]+[ _]remix[_)])?\.mid")
 
 
 FIDDLE, FLUTE = Track("Fiddle", 40), Track("Flute", 73)

@@ -22,14 +22,16 @@ _SINGER = re.compile(r"(?:soprano|alto|tenor|bass)(?: \d)?(?: solo)?(?: \(sic\))
 
 
 class Orchestra(OpenScore):
-    """Movements, named COMPOSER__NAME_WORK_MOVEMENT…, in which the opus number ends the work."""
+    """Movements, named COMPOSER_OPUS_MOVEMENT."""
 
     name = "orchestra"
     title = "OpenScore Orchestra"
-    shape = "scores named COMPOSER__NAME_WORK_MOVEMENT.mxl"
+    shape = "scores named COMPOSER_OPUS_MOVEMENT.mxl, such as Brahms_Op.68_3.mxl"
     licence = "CC0, OpenScore Orchestra; changed: at most 15 parts, others merged"
     style = "orchestra"
-    file = re.compile(r"(?:^|.*/)([^/]+__[^/]+?(?:\d{2,}|(?=\.mxl)))[^/]*\.mxl")
+    file = re.compile(
+        r"(?:^|.*[/_])([A-Z][a-z]+_(?:[A-Z][A-Za-z]*\.)?\d+|D.un_matin)\w*(?<!_melody)\.mxl"
+    )
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         score = read(piece)

@@ -145,22 +145,21 @@ def polish_keyboard(folder: Path) -> Path:
 
 def orchestra(folder: Path) -> Path:
     """Write two movements of a work and one of another, for two instruments."""
-    for number, name in enumerate(
-        ("Beach__Amy_Op.32_1", "Beach__Amy_Op.32_2", "Haydn__F_No.104_1")
-    ):
+    names = ("Beach__Amy_Op.32_1_Beach_Op.32_1", "Haydn_104_1", "Symphony/Beach_Op.32_2_Finale")
+    for number, name in enumerate(names):
         parts = [
             bars(*(note(step, octave, 8) for step in "CDEFGAB"[number : number + 4]))
             for octave in (5, 3)
         ]
-        write_bytes(folder / f"{name}_A.mxl", compressed(score(*parts)))
+        write_bytes(folder / f"{name}.mxl", compressed(score(*parts)))
     return folder
 
 
 def open_hymnal(folder: Path) -> Path:
     """Write two hymns to one tune and one to another."""
-    for number, name in enumerate(("Praise_Praise-Old_100th", "Joy_Joy-Old_100th", "Joy_Joy-Ode")):
+    for number, name in enumerate(("Praise-Old_100th", "Joy-Old_100th", "Joy-Ode")):
         notes = "".join("CDEFGAB"[(number + place) % 7] for place in range(4))
-        hymn(folder / f"Complete_{name}.abc", *(f"{notes}|{notes}|" for _ in range(4)))
+        hymn(folder / f"{name}.abc", *(f"{notes}|{notes}|" for _ in range(4)))
     return folder
 
 
@@ -195,7 +194,7 @@ def freedoom(folder: Path) -> Path:
 
 def free_music(folder: Path) -> Path:
     """Write a piece, a remix of it, and another piece."""
-    for number, name in enumerate(("Faith", "Faith_love_remix_", "Home")):
+    for number, name in enumerate(("Faith", "Faith_love_remix_", "Fate (march remix)")):
         put(folder / f"{name}.mid", band(number))
     return folder
 
