@@ -77,7 +77,8 @@ bench: $(INSTALLED) ## measure speed and memory on this machine
 	$(BIN)/musicgen bench
 
 # The training sets of the model `ensemble`, and the variable that names each one's raw data: a folder or an archive.
-SETS = pop909 lieder quartets polish-keyboard groove groove-songs human-drums
+SETS = pop909 lieder quartets polish-keyboard groove groove-songs human-drums \
+  orchestra open-hymnal madrigals freedoom free-music dance-tunes
 data/pop909/meta.json: RAW = POP909
 data/lieder/meta.json: RAW = LIEDER
 data/quartets/meta.json: RAW = QUARTETS
@@ -86,13 +87,19 @@ data/groove/meta.json: RAW = GROOVE
 data/groove/meta.json: ABOUT = --title "Groove: MMA accompaniments" --licence "made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 data/groove-songs/meta.json: RAW = SONGS
 data/human-drums/meta.json: RAW = DRUMS
+data/orchestra/meta.json: RAW = ORCHESTRA
+data/open-hymnal/meta.json: RAW = HYMNS
+data/madrigals/meta.json: RAW = MADRIGALS
+data/freedoom/meta.json: RAW = FREEDOOM
+data/free-music/meta.json: RAW = FILM
+data/dance-tunes/meta.json: RAW = DANCES
 
 data/%/meta.json: | $(INSTALLED)
 	@test -n "$($(RAW))" || { echo "The raw data of $* is missing: make model $(RAW)=FOLDER" >&2; exit 2; }
 	$(BIN)/musicgen data $* "$($(RAW))" $(@D) --language ensemble $(ABOUT)
 
 # An interrupted training resumes.
-model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from raw data (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=…)
+model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from raw data (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=… ORCHESTRA=… HYMNS=… MADRIGALS=… FREEDOOM=… FILM=… DANCES=…)
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 

@@ -363,6 +363,10 @@ class Language(ABC):
             **self.details,
         }
 
+    def earlier(self) -> Sequence[Language]:
+        """Return the earlier versions: their vocabularies are the beginning of this one's."""
+        return ()
+
     @abstractmethod
     def clock(self) -> dict[str, Any]:
         """Return how tokens move time, as plain data.
@@ -385,10 +389,10 @@ class Language(ABC):
         return None
 
     def goal_tokens(self) -> list[int]:
-        """Return the tokens for goals, which are the last ones of a vocabulary."""
+        """Return the tokens for goals."""
         if "end" not in self.abilities:
             return []
-        return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))]
+        return [*range(self.vocabulary[LEFT].start, self.vocabulary[MARKER].stop)]
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
         """Return the first fault of a sequence or prefix, or None if its grammar allows it as a prompt."""
@@ -398,7 +402,7 @@ class Language(ABC):
             if not 0 <= token < len(names):
                 reason = f"{token} is not an id of this language, which has {len(names)} tokens"
                 return Fault(position, reason)
-            allowed = grammar.allowed()[0]
+            allowed = grammar.allowed()[0, : len(names)]
             if not allowed[token]:
                 place = f"follow {previous} here" if previous else "begin a piece"
                 others = self._named(np.flatnonzero(allowed)) or "nothing"
@@ -463,12 +467,13 @@ def with_token_roles(model: Mapping[str, Any], language: Language) -> dict[str, 
 
 
 def language_from_spec(spec: dict[str, Any]) -> Language:
-    """Return the language of a model or data set; raise ValueError if this program's version differs."""
+    """Return the language of a model or data set; raise ValueError if this program has no such version."""
     found = language(str(spec.get("language")))
+    for version in (found, *found.earlier()):
+        if version.spec() == spec:
+            return version
     own = found.spec()
-    if own != spec:
-        different = [key for key in sorted({*own, *spec}) if own.get(key) != spec.get(key)]
-        raise ValueError(
-            f"the language {found.name} differs from that of this program in {', '.join(different)}"
-        )
-    return found
+    different = [key for key in sorted({*own, *spec}) if own.get(key) != spec.get(key)]
+    raise ValueError(
+        f"the language {found.name} differs from that of this program in {', '.join(different)}"
+    )

@@ -68,7 +68,7 @@ PLAN: Options = {
     "plan": (Path, "FILE.json", "a file with any of these, for all bars or bar by bar"),
 }
 IDEA: Options = {
-    "style": (str, "STYLE", "one of pop, song, quartet, keyboard, band and drums"),
+    "style": (str, "STYLE", "a style of the model's training data, such as pop, song or band"),
     "key": (str, "KEY", "such as 'G minor' or 'Eb major'"),
     "tempo": (float, "BPM", "beats per minute"),
     "metre": (str, "METRE", "such as 3/4"),

@@ -146,8 +146,8 @@ def piece_experiment(
     prepared, random = choice.prepared, np.random.default_rng(choice.seed)
     able, left_out = models_for_language(playables, language or prepared.language.name, name)
     rows, places = draw_pieces(choice, random, fewest_bars=fewest_bars)
-    others = [one.language for one in able if one.language.spec() != prepared.language.spec()]
-    # A model whose language has other settings may count bars differently.
+    others = [one.language for one in able if one.language.name != prepared.language.name]
+    # A model of another language may count bars differently.
     long_enough = (
         place
         for place in places.tolist()
@@ -228,7 +228,7 @@ def held_out_piece(data: str, row: int, language: Language) -> Piece:
     """Return a piece of a prepared data set, encoded in the language of a model."""
     prepared = Prepared.open(data)
     ids = np.asarray(prepared.ids(row))
-    if language.spec() != prepared.language.spec():
+    if language.name != prepared.language.name:
         ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
     score = language.decode(ids)
     encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))

@@ -59,8 +59,9 @@ class JointDraw:
         self.rows = rows
         request, kinds = first.job.request, first.job.order.kinds
         self._guidance = request.sampling.guidance
-        size = network.config.vocabulary_size
-        self._draws = Draws(network.kernel, size, request.sampling, kinds)
+        # An earlier version of a language has the first tokens of its grammar.
+        self._tokens = network.config.vocabulary_size
+        self._draws = Draws(network.kernel, self._tokens, request.sampling, kinds)
         self._grammar = first.grammar.joined([row.grammar for row in others])
 
     def draw(self) -> list[Row]:
@@ -70,14 +71,14 @@ class JointDraw:
         """
         if not self.rows:
             return []
-        allowed = self._grammar.allowed()  # (B, V)
+        allowed = self._grammar.allowed()[:, : self._tokens]  # (B, V)
         possible = np.asarray(allowed.any(axis=1))
         ended = self.keep(possible)
         if not self.rows:
             return ended
         bias = _BIAS[allowed[possible].view(np.uint8)]
         if (preferred := self._grammar.bias()) is not None:
-            bias += preferred
+            bias += preferred[:, : self._tokens]
         for row, own in zip(self.rows, bias, strict=True):
             self._apply_rules(row, own)
         logits = [row.prefixes[0].state.logits_at for row in self.rows]

@@ -164,8 +164,26 @@ def test_a_language_is_restored_from_its_spec(case: Case):
         language_from_spec({**spec, "tokens": 7})
 
 
+def test_earlier_version_has_the_first_tokens_and_not_the_later_styles():
+    latest = language("ensemble")
+    [earlier] = latest.earlier()
+    known = language_from_spec(json.loads(json.dumps(earlier.spec())))
+    names = known.vocabulary.names
+    assert (len(names), names) == (702, latest.vocabulary.names[:702])
+    assert known.goal_tokens() == latest.goal_tokens()
+    offered = [one.beginnings()["style"] for one in (known, latest)]
+    assert offered[1] == [*offered[0], "rock", "film", "choir", "orchestra", "folk"]
+    with pytest.raises(ValueError, match="there is no style 'choir'"):
+        known.beginning({"style": "choir"})
+    prompt, _ = latest.beginning({"style": "choir", "key": "C"})
+    assert latest.validate(prompt) is None
+    assert known.validate(prompt) is not None
+    doubled = [prompt[0], latest.vocabulary.id("style_pop"), *prompt[1:]]
+    assert latest.validate(doubled) is not None
+
+
 def test_vocabulary_sizes_match_saved_models():
-    assert [len(case.language.vocabulary) for case in CASES.values()] == [362, 794, 702]
+    assert [len(case.language.vocabulary) for case in CASES.values()] == [362, 794, 707]
 
 
 START = "begin bar subbeat_0"

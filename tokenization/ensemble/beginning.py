@@ -26,14 +26,13 @@ from tokenization.ensemble.tokens import (
     PART_NAMES,
     PITCHED,
     PLAYERS,
-    STYLE,
-    STYLES,
     TEMPO,
     VOCABULARY,
     instruments,
     label_of,
     tempo_level,
 )
+from tokenization.language import Vocabulary
 from tokenization.records import suggestion
 
 _KEYS = {
@@ -48,6 +47,14 @@ _PARTS_OF_STYLES = {
     "keyboard": ("piano", "piano"),
     "band": ("drums", "electric_bass", "electric_guitar", "piano"),
     "drums": ("drums",),
+    "rock": ("drums", "electric_bass", "distorted_guitar", "distorted_guitar", "lead"),
+    "film": ("strings", "strings", "horn", "harp", "timpani"),
+    "choir": ("voice", "voice", "voice", "voice"),
+    "orchestra": (
+        *("flute", "oboe", "clarinet", "bassoon", "horn", "trumpet", "timpani"),
+        *("violin", "violin", "viola", "cello", "contrabass"),
+    ),
+    "folk": ("violin",),
 }
 
 
@@ -77,10 +84,10 @@ def with_style_and_key(
     return np.insert(ids, 1, np.array(added, dtype=ids.dtype))
 
 
-def beginnings() -> dict[str, list[str]]:
+def beginnings(vocabulary: Vocabulary) -> dict[str, list[str]]:
     """Return the attributes that a new piece can have, each with its choices; a tempo has none."""
     return {
-        "style": [*STYLES],
+        "style": [name for name in _PARTS_OF_STYLES if f"style_{name}" in vocabulary.ids],
         "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
         "tempo": [],
         "metre": [*METRE_NAMES],
@@ -89,7 +96,7 @@ def beginnings() -> dict[str, list[str]]:
 
 
 def beginning(
-    asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None
+    asked: Mapping[str, Any], plan: Mapping[str, Any] | None, vocabulary: Vocabulary
 ) -> tuple[np.ndarray, Setting]:
     """Return the prompt of a new piece with the given attributes, and its exact tempo as a setting.
 
@@ -98,15 +105,16 @@ def beginning(
     All parts play in the first bar, unless the plan asks for something else: a part that rests there might never
     play.
     """
+    known = beginnings(vocabulary)
     for name in asked:
-        if name not in (known := beginnings()):
+        if name not in known:
             raise ValueError(f"a new piece has no {name!r}{suggestion(name, known)}")
     head = []
     parts = asked.get("parts")
     if (style := asked.get("style")) is not None:
-        number = _one_of("style", style, STYLES)
-        head.append(STYLE.start + number)
-        parts = parts or _PARTS_OF_STYLES[STYLES[number]]
+        name = known["style"][_one_of("style", style, known["style"])]
+        head.append(vocabulary.id(f"style_{name}"))
+        parts = parts or _PARTS_OF_STYLES[name]
     if (key := asked.get("key")) is not None:
         head.append(KEY.start + read_key(str(key)))
     if (tempo := asked.get("tempo")) is not None:

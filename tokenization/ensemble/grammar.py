@@ -33,6 +33,7 @@ from tokenization.ensemble.tokens import (
     FLAT,
     HARMONY,
     KEY,
+    LATER_STYLE,
     LEFT_1,
     LENGTH,
     LENGTHS,
@@ -106,6 +107,7 @@ def _kinds() -> np.ndarray:
     kind[TEMPO.start : TEMPO.stop] = ABOUT
     kind[PLAN_START:PLAN_STOP] = AFTER_PLAN
     kind[LEFT_1:] = GOAL
+    kind[LATER_STYLE.start : LATER_STYLE.stop] = ABOUT
     return kind
 
 
@@ -116,6 +118,7 @@ def _ranks() -> np.ndarray:
     for names in families:
         for number, name in enumerate(names, 1):
             rank[VOCABULARY[name].start : VOCABULARY[name].stop] = number
+    rank[LATER_STYLE.start : LATER_STYLE.stop] = rank[STYLE.start]
     return rank
 
 

@@ -50,6 +50,7 @@ from tokenization.ensemble.tokens import (
     BEGIN,
     CLOCK_STEPS,
     DRUMS,
+    EARLIER,
     END,
     EXTRA_START,
     FAMILIES,
@@ -71,7 +72,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 from tokenization.grammar import Grammar
-from tokenization.language import Encoded, Goal, Language, Wanted
+from tokenization.language import Encoded, Goal, Language, Vocabulary, Wanted
 from tokenization.score import Marker, Score, Track, steps_of, sustained
 from tokenization.wording import Remark
 
@@ -180,7 +181,6 @@ class Ensemble(Language):
     """Any number of parts in any metre, with plans, endings and gaps."""
 
     name = "ensemble"
-    vocabulary = VOCABULARY
     begin = BEGIN
     end = END
     bar = BAR
@@ -197,6 +197,13 @@ class Ensemble(Language):
         "drums": [LOWEST_DRUM, HIGHEST_DRUM],
     }
     arrange = staticmethod(arrange)
+
+    def __init__(self, vocabulary: Vocabulary = VOCABULARY) -> None:
+        self.vocabulary = vocabulary
+
+    def earlier(self) -> list[Language]:
+        """Return the version without the later styles."""
+        return [Ensemble(EARLIER)]
 
     def encode(self, score: Score) -> Encoded:
         """Convert an arranged score to tokens, from `begin` to `end`."""
@@ -291,12 +298,12 @@ class Ensemble(Language):
     # What follows is done in beginning.py, plan.py, naming.py and goals.py.
 
     def beginnings(self) -> dict[str, list[str]]:
-        return beginnings()
+        return beginnings(self.vocabulary)
 
     def beginning(
         self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
     ) -> tuple[np.ndarray, Setting]:
-        return beginning(asked, plan)
+        return beginning(asked, plan, self.vocabulary)
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Plan:
         return plan_for(asked, bars)

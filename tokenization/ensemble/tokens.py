@@ -88,6 +88,7 @@ FAMILIES = {
 }
 LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # the drum sounds of General MIDI 2
 STYLES = ("pop", "song", "quartet", "keyboard", "band", "drums")
+LATER_STYLES = ("rock", "film", "choir", "orchestra", "folk")  # unknown to earlier models
 # Tempo levels in beats per minute, and the lower edges of all but the first.
 TEMPOS = (44, 55, 65, 75, 85, 95, 106, 120, 135, 156, 184, 215)
 TEMPO_EDGES = (50, 60, 70, 80, 90, 100, 112, 126, 144, 168, 200)
@@ -103,7 +104,7 @@ PLAN_FAMILIES: list[tuple[str, list[str]]] = [
 ]
 PLAN = tuple(name for name, _ in PLAN_FAMILIES)
 
-VOCABULARY = Vocabulary([
+_FAMILIES = [
     ("special", ["padding", "begin", "end"]),
     ("bar", ["bar"]),
     ("tempo", [f"tempo_{tempo}" for tempo in TEMPOS]),
@@ -121,7 +122,9 @@ VOCABULARY = Vocabulary([
     ("key", [f"key_{root}_{mode}" for mode in ("major", "minor") for root in ROOTS]),
     *PLAN_FAMILIES,
     *GOAL_FAMILIES,
-])  # fmt: skip
+]  # fmt: skip
+EARLIER = Vocabulary(_FAMILIES)
+VOCABULARY = Vocabulary([*_FAMILIES, ("later_style", [f"style_{name}" for name in LATER_STYLES])])
 BEGIN, END, BAR = (VOCABULARY.id(name) for name in ("begin", "end", "bar"))
 FLAT, AFTER, BEFORE = (VOCABULARY.id(name) for name in ("flat", "after", "before"))
 METRE, PART, VOICE, AT = (VOCABULARY[name] for name in ("metre", "part", "voice", "at"))
@@ -129,6 +132,7 @@ LENGTH, LOUDNESS, PITCH = (VOCABULARY[name] for name in ("length", "loudness", "
 DRUM, CHORD = VOCABULARY["drum"], VOCABULARY["chord"]
 STYLE, TEMPO, KEY = (VOCABULARY[name] for name in ("style", "tempo", "key"))
 LEFT_1, SEAM_1 = VOCABULARY["left"].start, VOCABULARY["seam"].start
+LATER_STYLE = VOCABULARY["later_style"]
 # Tokens from here on are not part of a score: style, key, plan, and goals.
 EXTRA_START = STYLE.start
 PLAN_START, PLAN_STOP = VOCABULARY[PLAN[0]].start, VOCABULARY[PLAN[-1]].stop

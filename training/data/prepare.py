@@ -264,7 +264,14 @@ def check_destination(destination: Path, *, replace: bool) -> None:
         )
 
 
-LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")  # names of files
+LICENCES = (
+    "LICENSE",
+    "LICENSE.txt",
+    "LICENSE.md",
+    "LICENCE",
+    "COPYING",
+    "SOURCE-COPYING.adoc",
+)  # names of files
 
 # The language whose sets hold out whole works; others hold out pieces by name.
 BY_WORKS = "ensemble"

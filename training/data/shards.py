@@ -22,10 +22,10 @@ class Shards:
         self.sets = [Prepared.open(folder) for folder in dict.fromkeys(folders)]
         first = self.sets[0]
         for other in self.sets[1:]:
-            if other.meta["language"] != first.meta["language"]:
-                names = (one.meta["language"].get("language") for one in (other, first))
+            names = [one.meta["language"].get("language") for one in (other, first)]
+            if names[0] != names[1]:
                 raise ValueError(
-                    f"{other.folder} and {first.folder} are in different languages or versions of one "
+                    f"{other.folder} and {first.folder} are in different languages "
                     f"({', '.join(map(str, names))}); prepare both in the same"
                 )
         if len(self.sets) > 1:
@@ -39,8 +39,9 @@ class Shards:
 
     @property
     def language(self) -> dict[str, Any]:
-        """The spec of the language; raises ValueError if it differs from the installed one."""
-        return self.sets[0].language.spec()
+        """The spec of the sets' latest version of the language; raises ValueError if one is not installed."""
+        specs = [one.language.spec() for one in self.sets]
+        return max(specs, key=lambda spec: spec["tokens"])
 
     @property
     def checksum(self) -> str:

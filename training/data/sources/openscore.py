@@ -11,13 +11,10 @@ from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.document import unzipped
 from tokenization.score import Score, Track
 from training.data.sources.source import (
-    Found,
-    Listing,
+    NamedByWork,
     Piece,
-    Source,
     joined,
     read,
-    split_of,
 )
 from training.data.sources.works import title
 
@@ -37,21 +34,11 @@ _STAFF = re.compile(r" \(staff \d+\)$")
 _HEAD_BYTES = 1 << 16  # of a score; the titles are in them
 
 
-class OpenScore(Source):
-    """One file per score, named by its number in the corpus, at any depth."""
+class OpenScore(NamedByWork):
+    """Scores with a composer, the title of the work, and often that of the movement."""
 
     language = "ensemble"
-    file: re.Pattern[str]  # of the names of scores, with their number as a group
     by_movement = False  # whether the movements of a work can be held out separately
-
-    def find(self, listing: Listing, validation: float) -> Found:
-        found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]
-        return Found(
-            pieces=[
-                listing.piece(file, split_of(number, {"validation": validation}), work=number)
-                for file, number in found
-            ]
-        )
 
     def titles(self, piece: Piece) -> list[str]:
         composer, work, movement = _titles(piece)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from tokenization.analysis.parts import note_counts, regrouped
 from tokenization.formats import ENDINGS, MIDI_ENDINGS, read_file
 from tokenization.groove.language import trios
 from tokenization.language import Language
 from tokenization.prepared import SPLITS
-from tokenization.score import Score, Track
+from tokenization.score import Score, Track, sustained
 
 
 def split_of(name: str, fractions: Mapping[str, float]) -> str:
@@ -152,9 +154,35 @@ class Source(ABC):
         return []
 
 
+class NamedByWork(Source):
+    """One file per piece, at any depth, of which the name tells the work."""
+
+    file: re.Pattern[str]  # of the names of files, with the work as a group
+    same_works: ClassVar[Mapping[str, str]] = {}
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        named = [(file, match[1]) for file in listing.files if (match := self.file.fullmatch(file))]
+        works = [(file, self.same_works.get(name, name)) for file, name in named]
+        return Found(
+            pieces=[
+                listing.piece(
+                    file, split_of(work, {"validation": validation}), work=printable(work)
+                )
+                for file, work in works
+            ]
+        )
+
+
 def read(piece: Piece, *, staves: bool = False) -> Score:
     """Read a piece's file; error messages call it `it`, as they follow its name in reports."""
     return read_file(piece.path, name="it", tune=piece.tune, staves=staves)
+
+
+def sounding(score: Score) -> Score:
+    """Return the score without silent tracks, which hold texts, or parts that were merged into others."""
+    score = sustained(score)
+    counts = enumerate(note_counts(score))
+    return regrouped(score, [(score.tracks[track], [track]) for track, notes in counts if notes])
 
 
 def arranged(score: Score, language: Language) -> list[Score]:

@@ -143,6 +143,74 @@ def polish_keyboard(folder: Path) -> Path:
     return folder
 
 
+def orchestra(folder: Path) -> Path:
+    """Write two movements of a work and one of another, for two instruments."""
+    names = ("Beach__Amy_Op.32_1_Beach_Op.32_1", "Haydn_104_1", "Symphony/Beach_Op.32_2_Finale")
+    for number, name in enumerate(names):
+        parts = [
+            bars(*(note(step, octave, 8) for step in "CDEFGAB"[number : number + 4]))
+            for octave in (5, 3)
+        ]
+        write_bytes(folder / f"{name}.mxl", compressed(score(*parts)))
+    return folder
+
+
+def open_hymnal(folder: Path) -> Path:
+    """Write two hymns to one tune and one to another."""
+    for number, name in enumerate(("Praise-Old_100th", "Joy-Old_100th", "Joy-Ode")):
+        notes = "".join("CDEFGAB"[(number + place) % 7] for place in range(4))
+        hymn(folder / f"{name}.abc", *(f"{notes}|{notes}|" for _ in range(4)))
+    return folder
+
+
+def hymn(path: Path, *voices: str) -> None:
+    """Write a hymn with the voices' notes in ABC."""
+    body = "".join(f"V:{number}\n{notes}\n" for number, notes in enumerate(voices, 1))
+    write_bytes(path, f"X:1\nT:Hymn\nM:4/4\nL:1/4\nK:C\n{body}".encode())
+
+
+def madrigals(folder: Path) -> Path:
+    """Write scores for two voices in bars of a breve."""
+    for number in range(3):
+        parts = [
+            bars(
+                *(note(step, octave, 16) for step in "CDEFGAB"[number : number + 4]),
+                beats=2,
+                beat_type=1,
+            )
+            for octave in (5, 4)
+        ]
+        write_bytes(folder / f"{number}.musicxml", score(*parts))
+    return folder
+
+
+def freedoom(folder: Path) -> Path:
+    """Write three bands, of which one is based on another."""
+    for number, name in enumerate(("d_dm10", "d_map30", "d_e1m1")):
+        put(folder / f"{name}.mid", band(number))
+    (folder / "SOURCE-COPYING.adoc").write_text("Redistribution and use")
+    return folder
+
+
+def free_music(folder: Path) -> Path:
+    """Write a piece, a remix of it, and another piece."""
+    for number, name in enumerate(("Faith", "Faith_love_remix_", "Fate (march remix)")):
+        put(folder / f"{name}.mid", band(number))
+    return folder
+
+
+def dance_tunes(folder: Path) -> Path:
+    """Write a high and a low tune, of which one has an accompaniment."""
+    for lowest, name, tracks in (
+        (66, "AnacCuanThe", ("Piano", "Bass")),
+        (57, "AnacCuanReel2", ("Piano",)),
+    ):
+        tune = band(lowest, names=tracks)
+        pitch = np.where(tune.notes.track == 0, tune.notes.pitch + lowest - 60, tune.notes.pitch)
+        put(folder / f"{name}.mid", tune.replace(notes=tune.notes.replace(pitch=pitch).sorted()))
+    return folder
+
+
 def human_drums(folder: Path, *, odd: bool = False) -> Path:
     """Write performances in every split; with `odd`, also a fill, one in 3/4, and one that is listed but missing."""
     listed = ["drummer,style,beat_type,time_signature,midi_filename,split"]

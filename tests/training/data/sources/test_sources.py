@@ -9,12 +9,13 @@ import pytest
 
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tests.training.data.sources import on_disk as disk
-from tokenization.ensemble.tokens import FLAT, STYLES
+from tokenization.ensemble.tokens import FLAT
 from tokenization.formats import write_score
 from tokenization.language import language
 from tokenization.score import Notes, Score, Track
 from training.data.sources import SOURCES
 from training.data.sources.groove import paper_split
+from training.data.sources.orchestra import with_fewer_parts
 from training.data.sources.pop909 import arrangements
 from training.data.sources.pop_piano import score_of_events
 from training.data.sources.source import Found, joined, list_files, split_of
@@ -245,7 +246,7 @@ def names_of(found: list[Score]) -> list[list[str]]:
 
 def test_styles_of_sources_are_in_the_language():
     named = {name: source.style for name, source in SOURCES.items()}
-    assert {*named.values()} <= {*STYLES, None}
+    assert {*named.values()} <= {*ENSEMBLE.beginnings()["style"], None}
     assert named["midi"] is None
 
 
@@ -279,3 +280,128 @@ def test_lied_has_a_voice_and_two_staves_of_piano(tmp_path: Path):
     assert names_of(found) == [whole, ["Singstimme", "Piano"], ["Piano"]]
     assert [track.program for track in found[0].tracks] == [52, 0, 0]
     assert all(FLAT in ENSEMBLE.encode(one).ids for one in found)  # the score has no dynamics
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "works"),
+    [
+        ("orchestra", disk.orchestra, "Beach_Op.32 Haydn_104 Beach_Op.32"),
+        ("open-hymnal", disk.open_hymnal, "Ode Old_100th Old_100th"),
+        ("madrigals", disk.madrigals, "0 1 2"),
+        ("freedoom", disk.freedoom, "d_dm10 d_e1m1 d_dm10"),
+        ("free-music", disk.free_music, "Faith Faith Fate"),
+        ("dance-tunes", disk.dance_tunes, "AnacCuan AnacCuan"),
+    ],
+)
+def test_versions_of_a_work_are_known_by_their_names(name: str, make, works: str, tmp_path: Path):
+    found = find(name, make(tmp_path / "above"), 0.5)
+    assert [piece.work for piece in found.pieces] == works.split()
+    splits_of: dict[str, set[str]] = {}
+    for piece in found.pieces:
+        splits_of.setdefault(piece.work, set()).add(piece.split)
+    assert all(len(splits) == 1 for splits in splits_of.values())
+
+
+def orchestra(*parts: dict[int, int], programs: tuple[int, ...] = ()) -> Score:
+    """Return a score with the pitches of each part by beat."""
+    notes = [
+        Notes(
+            np.array([*part]) * 480,
+            [480] * len(part),
+            [*part.values()],
+            [80] * len(part),
+            [n] * len(part),
+        )
+        for n, part in enumerate(parts)
+    ]
+    named = programs or (40,) * len(parts)
+    return disk.piece(
+        notes, tuple(Track(f"part {n}", program) for n, program in enumerate(named)), 120.0
+    )
+
+
+def test_doubling_parts_are_merged_and_no_pitch_is_lost():
+    beats = range(16)
+    melody = {beat: 72 + beat % 5 for beat in beats}
+    low = {beat: 48 + beat % 3 for beat in beats}
+    octave = {beat: pitch - 12 for beat, pitch in melody.items()} | {15: 43}  # one note of its own
+    few = {3: 65}
+    before = orchestra(octave, melody, low, few)
+    three, two = (with_fewer_parts(before, most) for most in (3, 2))
+    assert [np.count_nonzero(three.notes.track == n) for n in range(4)] == [0, 17, 16, 1]
+    assert sorted({*two.notes.track.tolist()}) == [1, 2]
+    for after in (three, two):
+        sounds = [
+            {(t, p % 12) for t, p in zip(s.notes.onset_ticks, s.notes.pitch, strict=True)}
+            for s in (before, after)
+        ]
+        assert sounds[0] == sounds[1]
+        mine = after.notes[after.notes.track == 1]
+        assert {*zip((mine.onset_ticks // 480).tolist(), mine.pitch.tolist(), strict=True)} >= {
+            *melody.items()
+        }
+    assert with_fewer_parts(before, 4).notes == before.notes
+
+
+def test_a_part_joins_one_of_its_instrument():
+    beats = range(8)
+    high, other = ({beat: first + beat for beat in beats} for first in (84, 60))
+    second = {beat: 60 + beat for beat in range(6)} | {
+        6: 50,
+        7: 51,
+    }  # doubles all others but for two notes
+    found = with_fewer_parts(orchestra(high, other, second, other, programs=(73, 42, 40, 40)), 3)
+    assert np.count_nonzero(found.notes.track == 2) + np.count_nonzero(found.notes.track == 3) == 10
+    assert np.count_nonzero(found.notes.track == 1) == 8
+
+
+def test_singers_of_an_orchestra_are_known_by_their_names(tmp_path: Path):
+    listed = "".join(
+        f'<score-part id="P{n}"><part-name>{name}</part-name><score-instrument id="I{n}"/><midi-instrument id="I{n}">'
+        f"<midi-program>{program}</midi-program></midi-instrument></score-part>"
+        for n, (name, program) in enumerate(
+            (("Alto solo", 72), ("Alto Trombone", 58), ("Bass 2", 58)), 1
+        )
+    )
+    parts = (bars(*(note(step, 4, 8) for step in "CDE")) for _ in range(3))
+    (tmp_path / "Bach_BWV.1_1.mxl").write_bytes(compressed(score(*parts, listed=listed)))
+    [found] = scores("orchestra", tmp_path, "ensemble")
+    assert [track.program for track in found.tracks] == [52, 57, 52]
+
+
+def test_a_hymn_has_four_voices(tmp_path: Path):
+    [found] = scores("open-hymnal", disk.open_hymnal(tmp_path), "ensemble")
+    assert [(track.name, track.program) for track in found.tracks] == [
+        ("Soprano", 52), ("Alto", 52), ("Tenor", 52), ("Bass", 52),
+    ]  # fmt: skip
+    disk.hymn(tmp_path / "A-B.abc", *["CDEF|"] * 3)
+    with pytest.raises(ValueError, match="it has 3 voices, not 4"):
+        scores("open-hymnal", tmp_path, "ensemble")
+
+
+def test_madrigals_are_read_in_half_the_note_values_and_scans_left_out(tmp_path: Path):
+    disk.madrigals(tmp_path)
+    (tmp_path / "scan.xml").write_bytes((tmp_path / "0.musicxml").read_bytes())
+    [skipped] = find("madrigals", tmp_path).skipped
+    assert (skipped.name, "octave" in skipped.reason) == ("scan.xml", True)
+    [found] = scores("madrigals", tmp_path, "ensemble")
+    assert (found.meters.numerator.tolist(), found.meters.denominator.tolist()) == ([2], [2])
+    assert {*(found.notes.duration_ticks / found.ticks_per_beat).tolist()} == {4.0}
+    assert found.tempos.beats_per_minute.tolist() == [60]  # of an assumed 120
+
+
+def test_a_dance_tune_is_its_melody_for_an_instrument_that_can_play_it(tmp_path: Path):
+    disk.dance_tunes(tmp_path)
+    for number, (track, lowest) in enumerate((("Fiddle", 57), ("Flute", 66))):
+        [found] = scores("dance-tunes", tmp_path, "ensemble", number)
+        assert [one.name for one in found.tracks] == [track]
+        assert found.notes.pitch.min() >= lowest
+        assert len(found.notes) == 16
+
+
+@pytest.mark.parametrize("name", ["freedoom", "free-music"])
+def test_tracks_of_bands_that_hold_only_a_text_are_left_out(name: str, tmp_path: Path):
+    silent = (*disk.band().tracks, Track("composed by nobody"))
+    disk.put(tmp_path / "d_silent.mid", disk.band().replace(tracks=silent))
+    [found] = scores(name, tmp_path, "ensemble")
+    assert [track.name for track in found.tracks] == ["Bass", "Drums", "Piano", "Guitar"]
