@@ -324,7 +324,8 @@ export class App {
   }
 
   #chords({ piece, changes }) {
-    this.edit(piece, "changing chords", { changes });
+    const isSame = JSON.stringify(piece.chords) === JSON.stringify(this.desk.current.piece.chords);
+    if (!isSame) this.edit(piece, "changing chords", { changes });
   }
 
   loop(id, range) {

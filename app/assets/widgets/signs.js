@@ -9,7 +9,7 @@ const ABOUT = "The key is used in what is written if most notes fit it.";
 const PAUSE = 2500,
   SETTLED = 900; // milliseconds between taps that begin anew, and after the last one
 const KEYS = [0, 1].flatMap((minor) =>
-  Array.from({ length: 13 }, (_, place) => [place - 6, minor]).map(([fifths]) => [
+  Array.from({ length: 15 }, (_, place) => place - 7).map((fifths) => [
     `${fifths} ${minor}`,
     keyName(fifths, minor),
   ]),

@@ -1,7 +1,7 @@
 // Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
 import { chordLine, chordsAfter, hasGuess, withChords, withLocks } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
-import { changesBetween, drawn, joined, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
+import { changesBetween, drawn, joined, lengthened, louder, moved, quantised, quantisedTo, removed } from "../../../../app/assets/music/edits.js";
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
@@ -167,6 +167,12 @@ export const tests = {
   "an edit without effect returns the piece itself"() {
     const song = four(), short = lengthened(song, [0], -99);
     ok(moved(song, [0, 1], -24, 0) === song && moved(song, [2], 0, 0) === song && lengthened(short, [0], -3) === short);
+    const loud = louder(song, [0, 1], 99);
+    ok(louder(loud, [0, 1], 5) === loud && loud !== song && quantisedTo(song, [0, 1], 3) === song);
+  },
+  "notes are quantised to whole ticks before the end of the piece"() {
+    const song = piece([[5, 1, 60, 80, 0], [190, 2, 60, 80, 0]]);
+    equal(rowsOf(quantisedTo(song, [0, 1], 6.4)).map((row) => row[0]), [6, 186]);
   },
   "played notes are quantised at the tempo"() {
     const played = quantised(piece([]), [[0.02, 0.48, 60, 90], [0.51, 0.53, 64, 70]], 120, 0, 48);
