@@ -95,21 +95,25 @@ function savesOf(app, entry) {
 
 // Let the MIDI file be dragged from the button to the desktop or another program (DownloadURL, in Chrome and Edge).
 function dragOut(button, app, entryOf) {
-  let url = "";
+  let made = null, // the entry whose file is at the address
+    url = "";
   const ready = async () => {
     const entry = entryOf();
-    if (entry.state === "running") return;
-    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
-    if (!bytes) return;
+    if (entry === made || entry.state === "running") return;
     URL.revokeObjectURL(url);
-    url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
+    [made, url] = [entry, ""];
+    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
+    if (made !== entry) return;
+    if (bytes) url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
+    else made = null;
   };
   button.draggable = true;
   button.title = "Press to save, or drag to the desktop or a DAW as MIDI";
   for (const type of ["pointerenter", "pointerdown"]) button.addEventListener(type, ready);
-  button.addEventListener("dragstart", ({ dataTransfer }) => {
-    const name = `${fileName(entryOf().title)}.mid`;
-    dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
+  button.addEventListener("dragstart", (event) => {
+    if (!url || made !== entryOf()) return event.preventDefault();
+    const name = `${fileName(made.title)}.mid`;
+    return event.dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
   });
 }
 

@@ -115,3 +115,13 @@ def test_a_click_on_the_form_changes_no_goal_and_a_take_is_dragged_out(page: Pag
       return dataTransfer.getData("DownloadURL");
     }""")
     assert given.startswith("audio/midi:Piano in C.mid:blob:")
+    again = save.evaluate("""async (button) => {
+      const { createObjectURL } = URL;
+      let made = 0;
+      URL.createObjectURL = (what) => (made++, createObjectURL(what));
+      for (const _ of "123") button.dispatchEvent(new Event("pointerenter"));
+      await new Promise((done) => setTimeout(done, 300));
+      URL.createObjectURL = createObjectURL;
+      return made;
+    }""")
+    assert again == 0, "the file is made again although the piece is the same"
