@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import inf
 
 import numpy as np
 
@@ -127,11 +126,6 @@ class OpenScore:
         """The tick at which the last bar ends."""
         return self.layout.starts[-1] + self.layout.lengths[self.layout.order[-1]]
 
-    def span(self, change: Change) -> tuple[int, float]:
-        """Return the ticks of the score between which a change applies."""
-        tick = self.reading.tick_in_file
-        return tick(change.start), inf if change.stop is None else tick(change.stop)
-
     def bars(self, change: Change) -> tuple[int, int]:
         """Return the first bar of a change and the one after its last; raises NotKept unless these are bar lines."""
         if self.has_repeats and (change.start or change.stop is not None):
@@ -178,7 +172,7 @@ class OpenScore:
 
     def within(self, change: Change, sources: Iterable[int]) -> list[Note]:
         """Return the notes of some tracks in the span of a change; raises NotKept if they are played elsewhere, too."""
-        first, last = self.span(change)
+        first, last = self.reading.span(change)
         half = TICKS_PER_BEAT / (2 * self.reading.steps) if self.reading.steps else 0
         low, high, own = (first - half if first else -1), last - half, {*sources}
         found = [note for note in self.notes if note.source in own and low <= note.start < high]

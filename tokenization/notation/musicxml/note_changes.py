@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenization import changes
 from tokenization.analysis.chords import LETTERS
-from tokenization.changes import NEAR_STEPS, Row
+from tokenization.changes import Row
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml import DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.elements import Note, OpenScore, tree, value
@@ -37,7 +37,7 @@ VALUES = {
 def change_notes(score: OpenScore, change: changes.ChangeNotes) -> None:
     """Insert, delete and change notes."""
     befores = [(before, after) for before, after in change.rows if before is not None]
-    found = _found(score, [before for before, _ in befores])
+    found = score.reading.notes_of([before for before, _ in befores], score.notes)
     score.check_once(note for some in found for note in some)
     new: list[tuple[Row, Note | None]] = [
         (after, None) for before, after in change.rows if before is None and after is not None
@@ -53,32 +53,6 @@ def change_notes(score: OpenScore, change: changes.ChangeNotes) -> None:
     for row, old in new:
         _insert(score, row, old)
     score.find()
-
-
-def _found(score: OpenScore, rows: Sequence[Row]) -> list[list[Note]]:
-    """Return the notes of the score that each row of the piece stands for."""
-    score.reading.check([row[4] for row in rows])
-    step = 2 * score.reading.half_step
-    used, found = set[int](), list[list[Note]]()
-    for row in rows:
-        sources = score.reading.sources[row[4]]
-        free = [
-            (abs(float(score.reading.heard(note.start)) - row[0]), note)
-            for note in score.notes
-            if note.source in sources and note.pitch == row[2] and id(note) not in used
-        ]
-        near = step / 2 + 1e-3 if step else 0.5
-        here = [note for away, note in free if away <= near]
-        if not step:
-            here = sorted(here, key=lambda note: abs(note.end - note.start - row[1]))[:1]
-        if not here:
-            far = min(free, key=lambda one: one[0], default=None)
-            here = [far[1]] if far is not None and far[0] <= NEAR_STEPS * step else []
-        if not here:
-            raise NotKept("it lacks a note that was changed")
-        used |= {id(note) for note in here}
-        found.append(here)
-    return found
 
 
 def remove(score: OpenScore, note: Note) -> None:

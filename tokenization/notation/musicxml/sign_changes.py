@@ -154,7 +154,7 @@ def set_chords(score: OpenScore, change: changes.Chords) -> None:
     """Put chord symbols in place of those of a span; what was in force returns after it."""
     if score.has_repeats:
         raise NotKept(REPEATS)
-    first, last = score.span(change)
+    first, last = score.reading.span(change)
     old = [one for measures in score.measures for one in _harmonies(score, measures)]
     before = [element for tick, element, _ in sorted(old, key=lambda one: one[0]) if tick < last]
     new = [
