@@ -97,9 +97,9 @@ def add(*names: str) -> Callable[[Page], None]:
         press(page, "Add part", ".mg-stage")
         for name in names:
             box = page.locator(".mg-jobs-parts").get_by_label(name, exact=True)
-            if not box.is_visible():
+            if box.is_disabled():
                 page.keyboard.press("Escape")
-                raise Refused(f"the piece has {name.lower()}, which “Tracks” rewrites")
+                raise Refused(box.locator("..").get_attribute("title"))
             box.check()
         press(page, "Write", ".mg-stage")
 
@@ -108,7 +108,7 @@ def add(*names: str) -> Callable[[Page], None]:
 
 def harmonise(page: Page) -> None:
     press(page, "Harmonise", ".mg-stage")
-    press(page, "Chord symbols", ".mg-stage")
+    page.locator(".mg-jobs .mg-item").first.click()
 
 
 def new_idea(page: Page) -> None:
