@@ -9,7 +9,7 @@ const VELOCITY = 84;
 // as they are, the piece itself.
 function changed(piece, chosen, change) {
   const rows = rowsOf(piece),
-    pairs = chosen.map((index) => [rows[index], change(rows[index])]);
+    pairs = chosen.map((index) => [rows[index], change(rows[index], index)]);
   if (pairs.every(([before, after]) => String(before) === String(after))) return piece;
   chosen.forEach((index, place) => (rows[index] = pairs[place][1]));
   return { ...withRows(piece, rows), pairs };
@@ -83,6 +83,12 @@ export function drawn(piece, onset, duration, pitch, track) {
 
 export const louder = (piece, chosen, by) =>
   changed(piece, chosen, (row) => row.with(3, within(row[3] + by, 1, 127)));
+
+// With other velocities, given by the indices of notes.
+export const shaded = (piece, velocities) =>
+  changed(piece, [...velocities.keys()], (row, index) =>
+    row.with(3, within(velocities.get(index), 1, 127)),
+  );
 
 // Onsets on a grid, whose steps may be fractions of ticks, and before the end of the piece.
 export function quantisedTo(piece, chosen, grid) {

@@ -9,6 +9,7 @@ import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNe
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
 import { Axis, Roll } from "../../../../app/assets/roll/roll.js";
+import { shading } from "../../../../app/assets/roll/velocity.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 
@@ -248,11 +249,30 @@ export const tests = {
     const from = { ...at(94, 60, 0), shiftKey: true }, drag = hand.down(from, roll.placeAt(from));
     drag.move(at(120, 63, 0));
     equal(hand.chosen.size, 2);
+    const both = handled(piece([[0, 12, 60, 80, 0], [0, 12, 72, 80, 1], [96, 12, 60, 80, 1]], { tracks: 2 })), { roll: two } = both;
+    both.hand.down({ ...both.at(0, 60, 0, 1), clientX: two.gutter - 9, clientY: 1, shiftKey: true }, { pitch: 99, lane: two.laid[0] }).move(both.at(48, 60, 1));
+    equal([...both.hand.chosen], [0, 1]); // of several lanes
     key("x", { ctrlKey: true });
     equal(rows().length, 2);
     roll.played = 190; // past the end, notes are cut
     key("v", { ctrlKey: true });
     equal(rows().slice(2), [[189, 3, 61, 85, 0]]);
+  },
+  "a drag in the lane of velocities sets those of the notes that it crosses, or of the chosen ones among them"() {
+    const { roll, hand } = handled(piece([[0, 12, 60, 80, 0], [24, 12, 62, 80, 0], [96, 12, 64, 80, 0]])), loud = () => rowsOf(roll.piece).map((row) => row[3]);
+    roll.acts.hand = hand;
+    const at = (tick, clientY) => ({ clientX: roll.x(tick), clientY }), before = roll.piece;
+    equal(roll.placeAt(at(12, 380)).part, "velocity");
+    const drag = shading(roll, at(0, 372)); // the middle
+    drag.move(at(30, 340)); // above it
+    equal(loud(), [127, 127, 80]);
+    drag.end();
+    hand.choose(rowsOf(roll.piece).slice(1, 2));
+    shading(roll, at(24, 372)).end();
+    equal([loud(), [...hand.chosen], rowsOf(before)[0][3]], [[127, 64, 80], [1], 80]);
+    const still = roll.piece;
+    shading(roll, at(60, 372)).end(); // no note is there
+    ok(roll.piece === still);
   },
   "edits are changes of the rows that they were made of, and later ones are joined to them"() {
     const song = piece([[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]), up = moved(song, [0], 12, 2);
