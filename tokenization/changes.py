@@ -48,7 +48,7 @@ from tokenization.edit import NotKept
 from tokenization.records import from_plain
 from tokenization.score import Score
 
-Row = tuple[int, ...]  # onset, duration, pitch, velocity, track
+Row = tuple[Any, ...]  # onset and duration, which can be fractions of ticks; pitch, velocity, track
 WIDTH = 5
 NEAR_STEPS = 1.5  # by which the onset of a note can differ from that in the file, if no nearer one has its pitch
 
@@ -83,8 +83,11 @@ class ChangeNotes(Change):
             rows = [row for row in pair if row is not None]
             if len(pair) != 2 or not rows or any(len(row) != WIDTH for row in rows):
                 raise ValueError("rows must be pairs of a note before and after, of 5 numbers each")
-            for onset, duration, pitch, velocity, _ in rows:
-                if onset < 0 or duration < 1 or not 0 <= pitch < 128 or not 0 < velocity < 128:
+            for row in rows:
+                times, whole = row[:2], row[2:]
+                is_note = all(isinstance(one, int | float) and 0 <= one < inf for one in times)
+                is_note = is_note and all(isinstance(one, int) for one in whole) and times[1] > 0
+                if not is_note or not 0 <= whole[0] < 128 or not 0 < whole[1] < 128:
                     raise ValueError(f"a note with the numbers {rows} cannot be in a file")
 
 

@@ -158,6 +158,8 @@ const FITS = {
   seed: isCount,
   tempo: between(0.1, 10),
   transpose: within(-48, 48),
+  swing: within(50, 75),
+  humanise: within(0, 100),
   temperature: between(0, 10),
   curve: isCurve,
 };

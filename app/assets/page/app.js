@@ -146,7 +146,8 @@ export class App {
   // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
   leave() {
     this.player.pause();
-    this.desk.set({ ends: false, chords: "", form: "", tempo: 1, transpose: 0 });
+    const asWritten = { tempo: 1, transpose: 0, swing: 50, humanise: 0 };
+    this.desk.set({ ends: false, chords: "", form: "", ...asWritten });
   }
 
   blank(kind, title) {

@@ -16,11 +16,7 @@ export const asKept = (entry) =>
 export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
 const LOST = "Written from the notes only, without the other contents of the file you opened.";
 
-const settingOf = ({ desk }, entry) => ({
-  mix: desk.mixOf(entry),
-  tempo: desk.settings.tempo,
-  transpose: desk.settings.transpose,
-});
+const settingOf = ({ desk }, entry) => ({ ...desk.settings, mix: desk.mixOf(entry) });
 
 // An entry without a file that is not MIDI.
 const plain = (entry) => ({ ...entry, file: null, fileName: null });

@@ -514,6 +514,9 @@ def test_plain_data_and_back():
     ({"change": "tempo", "bpm": 96, "start": 1 << 20}, "after the end of the piece"),
     ({"change": "cut", "start": 100, "stop": 100}, "must be later"),
     ({"change": "notes", "rows": [[None, [0, 1, 200, 3, 0]]]}, "cannot be in a file"),
+    ({"change": "notes", "rows": [[None, [0, 1, 60.5, 3, 0]]]}, "cannot be in a file"),
+    ({"change": "notes", "rows": [[None, ["0", 1, 60, 3, 0]]]}, "cannot be in a file"),
+    ({"change": "notes", "rows": [[None, [0, float("inf"), 60, 3, 0]]]}, "cannot be in a file"),
     ({"change": "notes", "rows": [[None, None]]}, "pairs of a note before and after"),
     ({"change": "order", "tracks": [0, 0, 1, 2, 3]}, "must name each"),
     ({"change": "drop", "tracks": [0, 1, 2, 3, 4]}, "no notes would be left"),
@@ -522,6 +525,15 @@ def test_plain_data_and_back():
 def test_wrong_changes_are_refused_in_a_sentence(wrong, said):
     with pytest.raises(ValueError, match=said):
         made(band(), wrong)
+
+
+def test_a_note_moves_by_less_than_a_tick_of_the_piece():
+    """A language counts in coarser ticks than a file."""
+    data = band()
+    reading = Reading.of(read_file(data).rescaled(12))
+    row = [[0, 12, 36, 100, 3], [1.5, 11.25, 36, 100, 3]]
+    _, new = gone_and_new(data, made(data, {"change": "notes", "rows": [row]}, reading=reading))
+    assert [one.tick for one in new] == [60]
 
 
 def test_a_change_of_a_note_that_the_file_lacks_is_not_kept():

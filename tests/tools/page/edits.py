@@ -95,7 +95,7 @@ class Kind:
     ] = ()  # what can be another for all events: their chunk, the name of their track
 
 
-def _row(place: Place, *changes: int) -> dict[str, Any]:
+def _row(place: Place, *changes: float) -> dict[str, Any]:
     after = [value + by for value, by in zip(place.row, [*changes, 0, 0, 0, 0], strict=False)]
     return {"change": "notes", "rows": [[place.row, after]]}
 
@@ -115,6 +115,8 @@ KINDS: dict[str, Kind] = {
                       save="MIDI as heard", meant=_of("note", "key_signature", "marker", "cue_marker")),
     "tempo": Kind(lambda p: [{"change": "tempo", "times": 1.5}], settings=(("tempo", 1.5),), save="MIDI as heard",
                   meant=_of("set_tempo")),
+    "swing": Kind(lambda p: [_row(p, p.beat / 7)], settings=(("swing", 66), ("humanise", 50)), save="MIDI as heard",
+                  meant=_of("note")),
     "mute": Kind(lambda p: [{"change": "drop", "tracks": [p.row[4]]}], mix="mute: true", save="MIDI as heard",
                  meant=_own, loose=("chunk",)),
     "instrument": Kind(lambda p: [{"change": "program", "track": p.row[4], "program": 71}], mix="program: 71",

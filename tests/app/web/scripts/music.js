@@ -2,6 +2,7 @@
 import { chordLine, chordsAfter, hasGuess, withChords, withLocks } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { changesBetween, drawn, joined, lengthened, louder, moved, quantised, quantisedTo, removed } from "../../../../app/assets/music/edits.js";
+import { felt } from "../../../../app/assets/music/feel.js";
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
@@ -233,6 +234,19 @@ export const tests = {
     equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
     equal(changesHeard(song, plain), []);
     equal(changesHeard(song, played), [{ change: "program", track: 0, program: 42 }, { change: "volume", track: 0, volume: 80 }, { change: "drop", tracks: [1] }, { change: "transpose", semitones: 3 }, { change: "tempo", times: 0.5 }]);
+  },
+  "notes are played with swing, and humanised in the same way each time"() {
+    const song = piece([[0, 6, 60, 80, 0], [6, 6, 62, 80, 0], [18, 6, 64, 80, 0], [48, 48, 60, 126, 1]], { tracks: 2 });
+    equal([felt(song), felt(song, { swing: 50, humanise: 0 })].map((one) => one === song), [true, true]);
+    const swings = felt(song, { swing: 75 }), times = rowsOf(swings).map((row) => row.slice(0, 2));
+    equal(times, [[0, 9], [9, 3], [21, 3], [48, 48]]);
+    equal(rowsOf(felt({ ...song, meters: [[0, 6, 8]] }, { swing: 75 })), rowsOf(song));
+    const human = felt(song, { humanise: 100 }), rows = rowsOf(human);
+    ok(String(human.notes) === String(felt(song, { humanise: 100 }).notes) && rows.every((row, n) => Math.abs(row[0] - rowsOf(song)[n][0]) < 0.8 && row[0] >= 0 && row[3] < 128));
+    ok(rows.some((row) => row[0] % 1) && new Set(rows.map((row) => row[3])).size > 2);
+    const setting = { mix: [], tempo: 1, transpose: 0, swing: 75, humanise: 0 };
+    equal(changesOf(song, setting), ["with 75 % swing"]);
+    equal(changesHeard(song, setting)[0].rows.slice(1), [[[6, 6, 62, 80, 0], [9, 3, 62, 80, 0]], [[18, 6, 64, 80, 0], [21, 3, 64, 80, 0]]]);
   },
   "keys move, lengthen, shade, quantise, copy and paste the chosen notes"() {
     const { roll, hand, at } = handled(piece([[0, 12, 60, 80, 0], [13, 12, 62, 80, 0]])), rows = () => rowsOf(roll.piece);
