@@ -340,13 +340,15 @@ export class App {
     if (range && !this.player.playing) this.player.play();
   }
 
-  // Play a piece from the current position; a take not before its first visible bar.
+  // Play a piece from the current position; a take not before its first visible bar, or its first new one while it grows.
   play(entry) {
     const { player } = this;
     if (player.entry?.id === entry.id && player.playing) return player.pause();
     player.load(entry);
     const isTake = this.desk.open.takes.includes(entry.id),
-      lead = entry.piece.lines[(isTake && aroundNew(entry)?.first) || 0];
+      { state, region, piece } = entry,
+      first = state === "running" ? region.first : aroundNew(entry)?.first,
+      lead = piece.lines[(isTake && first) || 0];
     if (player.tick < lead) player.seek(lead);
     return player.playing ? undefined : player.play();
   }
