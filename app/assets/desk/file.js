@@ -177,6 +177,10 @@ export const settingsOf = (found, before) =>
 // Decode base64; null if empty.
 export const bytesFrom = (text) => (text ? Uint8Array.fromBase64(text) : null);
 
+// Whether bytes begin like a MIDI file.
+export const isMidi = (bytes) =>
+  bytes?.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";
+
 // Read a file that the user gives; a dropped folder looks like a file until it is read.
 export async function bytesOf(file) {
   try {

@@ -1,7 +1,7 @@
 // Saving a piece: as MIDI (whole, one track, the new bars), as a score or as audio. If
 // playback differs from what is written, as by a transposition or a muted track, both versions are offered.
+import { isMidi } from "../desk/file.js";
 import { changesHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
-import { isMidi } from "../music/midi.js";
 import { barCount, cutOf } from "../music/piece.js";
 import { action, download, fileName, make, menu } from "./parts.js";
 

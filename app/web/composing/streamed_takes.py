@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from app.web.composing.plain_piece import reading_of_written
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.chords import key as estimated_key
@@ -21,7 +22,6 @@ from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
 from tokenization.midi.instruments import INSTRUMENTS
-from tokenization.midi.writing import written_ticks_per_beat
 from tokenization.score import Columns, Score, Track
 
 
@@ -123,7 +123,7 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
     if not len(take.score.notes):
         return {"midi": ""}
     plain = replace(take, edit=None).file(".mid")[0]
-    files = {"midi": as_text(plain), "reading": reading_data(_plain_reading(take.score))}
+    files = {"midi": as_text(plain), "reading": reading_data(reading_of_written(take.score))}
     if take.edit is None or take.edit.kind not in ("midi", "musicxml"):
         return files
     kind = take.edit.kind
@@ -150,18 +150,6 @@ def as_text(data: bytes) -> str:
 def reading_data(reading: Reading) -> dict[str, Any]:
     """Return a reading as plain data, for the edits of the page."""
     return asdict(reading)
-
-
-def _plain_reading(score: Score) -> Reading:
-    """Return the reading of the MIDI file that holds a score alone, with its used tracks in order."""
-    used = np.unique(score.notes.track).tolist()
-    return Reading(
-        ticks_per_beat=score.ticks_per_beat,
-        sources=tuple(
-            (used.index(track),) if track in used else () for track in range(len(score.tracks))
-        ),
-        file_ticks=(0.0, float(written_ticks_per_beat(score.ticks_per_beat))),
-    )
 
 
 def _reading_in(file: Score, score: Score, edit: Edit) -> Reading:

@@ -5,7 +5,6 @@ import { changesBetween, drawn, joined, lengthened, louder, moved, quantised, qu
 import { felt } from "../../../../app/assets/music/feel.js";
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
-import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
@@ -300,17 +299,5 @@ export const tests = {
     equal(back, [{ change: "notes", rows: [] }]);
     const cut = { change: "cut", start: 0, stop: 48 };
     equal(joined([cut], more), [cut, ...more]);
-  },
-  "the reading of a written file counts the tracks with notes"() {
-    const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
-    equal(readingOf(song), { ticks_per_beat: 12, sources: [[0], [], [1]], file_ticks: [0, 480] });
-  },
-  "a tempo too slow for MIDI is written as the slowest possible"() {
-    const text = String.fromCharCode(...writeMidi({ ...four(), tempos: [[0, 2]] }));
-    ok(text.includes("\xff\x51\x03\xff\xff\xff"));
-  },
-  "a MIDI file has its provenance and chords"() {
-    const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);
-    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("\xff\x06\x04Cmaj"));
   },
 };
