@@ -16,32 +16,25 @@ import {
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at the end of a note that resize it; at most a third of the note, so that it can be moved
-const DELETE = { edit: removed, words: "deleting notes" };
-const shift = (ticks, steps) => ({
-  edit: (piece, chosen) => moved(piece, chosen, ticks, steps),
-  words: "moving notes",
-});
-const longer = (ticks) => ({
-  edit: (piece, chosen) => lengthened(piece, chosen, ticks),
-  words: "changing note lengths",
-});
-
-const changing = (edit, words, by) => ({
-  edit: (piece, chosen) => edit(piece, chosen, by),
+const doing = (words, edit, ...by) => ({
   words,
+  edit: (piece, chosen) => edit(piece, chosen, ...by),
 });
+const DELETE = doing("deleting notes", removed);
+const shift = (ticks, steps) => doing("moving notes", moved, ticks, steps);
+const longer = (ticks) => doing("changing note lengths", lengthened, ticks);
+const shade = (by) => doing("changing velocities", louder, by);
+const quantise = (grid) => doing("quantising notes", quantisedTo, grid);
 // What keys do to the chosen notes; `much` with Shift, `other` with Alt.
 const KEYS = {
   Delete: () => DELETE,
   Backspace: () => DELETE,
-  ArrowUp: (grid, much, other) =>
-    other ? changing(louder, "changing velocities", 5) : shift(0, much ? 12 : 1),
-  ArrowDown: (grid, much, other) =>
-    other ? changing(louder, "changing velocities", -5) : shift(0, much ? -12 : -1),
+  ArrowUp: (grid, much, other) => (other ? shade(5) : shift(0, much ? 12 : 1)),
+  ArrowDown: (grid, much, other) => (other ? shade(-5) : shift(0, much ? -12 : -1)),
   ArrowLeft: (grid, much) => (much ? longer(-grid) : shift(-grid, 0)),
   ArrowRight: (grid, much) => (much ? longer(grid) : shift(grid, 0)),
-  q: (grid) => changing(quantisedTo, "quantising notes", grid),
-  Q: (grid) => changing(quantisedTo, "quantising notes", (4 * grid) / 3),
+  q: quantise,
+  Q: (grid) => quantise((4 * grid) / 3),
 };
 
 export class Hand {

@@ -1,7 +1,7 @@
 // The menus "Add part" and "Harmonise": parts to write to those of the piece, as takes.
 import { tracksWithNotes } from "../music/heard.js";
 import { INSTRUMENTS } from "../music/instruments.js";
-import { able, action, check, field, make, menu } from "./parts.js";
+import { able, action, check, field, make, menu, suggest } from "./parts.js";
 
 // The names for the server, where a plus adds a part even if the piece has one like it, and for the page.
 const USUAL = [
@@ -21,7 +21,6 @@ const OTHERS = "Other chord symbols"; // than those of a piece in which all are 
 const NONE = "There are no notes to write parts to yet.";
 const ONLY_DRUMS = "There are only drums, which have no chords.";
 const DRUMS = "The piece has drums; “Tracks” rewrites them.";
-const BUSY = "The model is composing; press Stop first.";
 const ABOUT = "Each take has all chosen parts; the others stay as they are.";
 
 // A menu whose button says why it is not possible; `lack` gives one more reason for a piece, or false.
@@ -31,7 +30,7 @@ function jobMenu(app, name, title, items, lack = () => false) {
   const show = () => {
     const { current } = app.desk,
       empty = !current?.piece.notes.length && NONE,
-      reasons = [empty, !empty && lack(current.piece), app.composer.busy && BUSY];
+      reasons = [empty, !empty && lack(current.piece), app.composer.why];
     able(button, title, app.model.lacks.accompany ?? false, ...reasons);
     button.popoverTargetElement = button.ariaDisabled === "true" ? null : box.list;
   };
@@ -42,12 +41,9 @@ const drumsOf = (piece) => tracksWithNotes(piece).filter((index) => piece.tracks
 
 // A field for any other instrument, with the list of all; `add` takes its name once it is typed or chosen.
 function otherField(app, add) {
-  const all = INSTRUMENTS.map((value) => make("option", "", "", { value })),
-    list = make("datalist", "", all, { id: "mg-instruments" }),
-    hint = { placeholder: "Flute, Banjo, …" },
+  const hint = { placeholder: "Flute, Banjo, …" },
     box = field("other-part", "Any other instrument", "input", hint);
-  box.input.setAttribute("list", list.id);
-  box.append(list);
+  suggest(box, INSTRUMENTS);
   // Returns false for a name that is no instrument.
   function take() {
     const { value } = box.input,

@@ -203,7 +203,7 @@ export const tests = {
     equal(asked, ["infill", "continue"].map((kind) => ["file", new Uint8Array(3), kind, "m", ""]));
     app.requests = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
-    ok(/still running/.test(app.trouble), app.trouble);
+    ok(/press Stop first/.test(app.trouble), app.trouble);
   },
   async "an idea is sent only for a new piece and to a model that supports it"() {
     const { app, desk, entry } = working(), asked = [];
