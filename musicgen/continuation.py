@@ -479,17 +479,22 @@ def _plan(
     return plan
 
 
+def _check_chords(score: Score, *, keeps: bool) -> None:
+    """Raise ValueError if no chords can be written."""
+    if not len(score.pitched):
+        raise ValueError("there are only drums, which have no chords")
+    if keeps and score.markers and not any(one.is_guess for one in score.markers):
+        raise ValueError("all chords are given, and are kept: unlock those that are to be replaced")
+
+
 def accompaniment(
     model: Player, piece: Piece, write: Collection[int | str], request: Request
 ) -> Completion:
     """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     wanted = _parts(model, piece, write)
-    is_locked = not any(one.is_guess for one in piece.score.markers)
-    if request.keeps_chords and [*write] == ["chords"] and is_locked:
-        raise ValueError(
-            "all chords are locked; select bars and unlock the chords that are to be replaced"
-        )
+    if [*write] == ["chords"]:
+        _check_chords(piece.score, keeps=request.keeps_chords)
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where, (0, piece.bars))

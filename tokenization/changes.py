@@ -34,18 +34,21 @@ opened piece or the finished take and goes back as it came, so that ticks and tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from math import inf
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
 from tokenization.analysis.chords import parse
+from tokenization.edit import NotKept
 from tokenization.records import from_plain
 from tokenization.score import Score
 
-Row = tuple[int, ...]  # onset, duration, pitch, velocity, track
+Row = tuple[Any, ...]  # onset and duration, which can be fractions of ticks; pitch, velocity, track
 WIDTH = 5
 NEAR_STEPS = 1.5  # by which the onset of a note can differ from that in the file, if no nearer one has its pitch
 
@@ -80,8 +83,11 @@ class ChangeNotes(Change):
             rows = [row for row in pair if row is not None]
             if len(pair) != 2 or not rows or any(len(row) != WIDTH for row in rows):
                 raise ValueError("rows must be pairs of a note before and after, of 5 numbers each")
-            for onset, duration, pitch, velocity, _ in rows:
-                if onset < 0 or duration < 1 or not 0 <= pitch < 128 or not 0 < velocity < 128:
+            for row in rows:
+                times, whole = row[:2], row[2:]
+                is_note = all(isinstance(one, int | float) and 0 <= one < inf for one in times)
+                is_note = is_note and all(isinstance(one, int) for one in whole) and times[1] > 0
+                if not is_note or not 0 <= whole[0] < 128 or not 0 < whole[1] < 128:
                     raise ValueError(f"a note with the numbers {rows} cannot be in a file")
 
 
@@ -269,6 +275,28 @@ def _check(name: str, value: float, least: float, most: float) -> None:
         raise ValueError(f"{name} is {value:g}; it must be in {least:g} … {most:g}")
 
 
+class Played(Protocol):
+    """A note of a file."""
+
+    source: int  # the track of the file's score
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def pitch(self) -> int: ...
+    @property
+    def velocity(self) -> int: ...
+
+
+N = TypeVar("N", bound=Played)
+
+
+def _unlike(note: Played, row: Row) -> tuple[int, int]:
+    return abs(note.end - note.start - row[1]), abs(note.velocity - row[3])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """The ticks and tracks of a piece in terms of its file: of the file itself, or as a language reads it."""
@@ -320,12 +348,52 @@ class Reading:
         """Return the nearest tick of the file, at least 0."""
         return max(0, int(np.floor(self.in_file(tick) + 0.5)))
 
+    def span(self, change: Change) -> tuple[int, float]:
+        """Return the file's ticks between which a change applies, for signs."""
+        stop = change.stop
+        return self.tick_in_file(change.start), inf if stop is None else self.tick_in_file(stop)
+
     def heard(self, file_ticks: Any) -> Any:
         """Return the ticks of ticks of the file, not rounded."""
         at = np.asarray(file_ticks, dtype=np.float64)
         return (
             interpolate(at, np.array(self.file_ticks), np.array(self.beats)) * self.ticks_per_beat
         )
+
+    def notes_of(self, rows: Sequence[Row], played: Iterable[N]) -> list[list[N]]:
+        """Return the notes of the file, of those that are played, for which each row of the piece stands.
+
+        A language can hear several notes of one pitch as one, and onsets as rounded. Raises NotKept if one is missing.
+        """
+        self.check([row[4] for row in rows])
+        tracks: dict[int, list[int]] = defaultdict(list)
+        for track in {row[4] for row in rows}:
+            for source in self.sources[track]:
+                tracks[source].append(track)
+        known: dict[tuple[int, int], list[N]] = defaultdict(list)
+        for note in played:
+            for track in tracks.get(note.source, ()):
+                known[track, note.pitch].append(note)
+        keys = {(row[4], row[2]) for row in rows}
+        heard = {key: self.heard([note.start for note in known[key]]) for key in keys}
+        step, used = 2 * self.half_step, set[int]()
+        near = step / 2 + 1e-3 if step else 0.5
+        found: list[list[N]] = []
+        for row in rows:
+            key = row[4], row[2]
+            away = np.abs(heard[key] - row[0])
+            free = [(away[n], note) for n, note in enumerate(known[key]) if id(note) not in used]
+            here = [note for distance, note in free if distance <= near]
+            if not step:  # each row is one note
+                here = sorted(here, key=lambda note: _unlike(note, row))[:1]
+            if not here:
+                far = min(free, key=lambda one: one[0], default=None)
+                here = [far[1]] if far is not None and far[0] <= NEAR_STEPS * step else []
+            if not here:
+                raise NotKept("it lacks a note that was changed")
+            used |= {id(note) for note in here}
+            found.append(here)
+        return found
 
     @property
     def keeps_beats(self) -> bool:

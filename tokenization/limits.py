@@ -22,6 +22,10 @@ class MusicFileError(ValueError):
     """A music file cannot be read; the message is one sentence that names the file."""
 
 
+class NoNotes(MusicFileError):
+    """A music file has no notes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """The largest file that is accepted; checked before any array is built, the bytes before parsing."""

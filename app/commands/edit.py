@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 EXAMPLES = """\
+examples:
   musicgen edit song.mid --transpose 2
   musicgen edit song.mid --transpose -12 --parts Bass --bars 9-12 -o lower.mid
   musicgen edit song.mid --velocity 80% --parts Drums
@@ -69,16 +70,18 @@ def run(arguments: argparse.Namespace) -> None:
     """Change a file."""
     from tokenization.edit import NotKept
     from tokenization.formats import changed, read_file
+    from tokenization.limits import GENEROUS, read_source
     from tokenization.whole_file import write_whole
 
     source: Path = arguments.file
     target: Path = arguments.output or source.with_stem(f"{source.stem}_edited")
-    score = read_file(source)
+    name, data = read_source(source, GENEROUS, None)
+    score = read_file(data, name=name, suffix=source.suffix)
     made = changes_of(arguments, score)
     if not made:
         raise ValueError("there is nothing to edit: give an edit such as --transpose 2")
     try:
-        data = changed(source.read_bytes(), made, suffix=source.suffix)
+        data = changed(data, made, suffix=source.suffix)
     except NotKept as error:
         raise ValueError(f"{source} cannot hold these edits: {error}") from None
     write_whole(target, data, new=not arguments.force)

@@ -19,6 +19,7 @@ from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
 ACTIONS = (
     "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
 )  # requests by name  # fmt: skip
+NOT_KEPT = 409  # the status of NotKept: the page sends its own notes instead (page/requests.js)
 SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
 MIDI = "audio/midi"
 

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from app.web.desk import NOT_KEPT
 from app.web.guard import API, FULL_DISK, Refused
 from tokenization.edit import NotKept
 from tokenization.whole_file import FULL
@@ -60,7 +61,7 @@ def _described(path: str, error: Exception) -> tuple[int, str]:
     if is_disk_full(error):
         return 507, FULL_DISK
     if isinstance(error, NotKept):
-        return 409, error_message(error)  # the page sends its own notes instead
+        return NOT_KEPT, error_message(error)
     if isinstance(error, ValueError) and path.startswith("/desk/"):
         return 400, error_message(error)
     if path.startswith(f"{API}/") and _is_of_gradio(error):

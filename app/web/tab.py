@@ -15,8 +15,9 @@ import numpy as np
 from app.web.actions import PageActions
 from app.web.composing.alone import OwnComposer, read_here
 from app.web.composing.opened_files import FileReader
-from app.web.desk import Answer, Asked, Desk, File
+from app.web.desk import NOT_KEPT, Answer, Asked, Desk, File
 from app.web.offered_models import OfferedModels
+from tokenization.edit import NotKept
 from tokenization.wording import sentence
 
 FAULT = "The program failed on this; the browser’s console has the details."
@@ -43,7 +44,7 @@ class Tab:
             asked = Asked(plain=json.loads(wanted), data=data, name=name)
             answer: Answer = getattr(self._desk, what)(asked)
         except Exception as error:
-            yield _head(400)
+            yield _head(NOT_KEPT if isinstance(error, NotKept) else 400)
             yield _json({"detail": said(error)})
             return
         yield _head(204 if answer is None else 200, answer.kind if isinstance(answer, File) else "")

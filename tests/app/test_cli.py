@@ -61,7 +61,7 @@ def test_each_command_has_help_with_an_example(name: str, command, monkeypatch):
     shown = command(*name.split(), "--help").out
     assert max(map(len, shown.splitlines())) <= 80
     assert f"usage: musicgen {name} " in shown
-    assert f"  musicgen {name} " in shown.partition("example")[2]
+    assert f"  musicgen {name} " in shown.partition("\nexample")[2]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

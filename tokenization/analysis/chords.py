@@ -181,13 +181,24 @@ def named(score: Score) -> tuple[Marker, ...]:
 
     If all of them name sections, there are none.
     """
-    found = [(marker, chord) for marker in score.markers if (chord := parse(marker.text))]
-    if are_sections([marker.text for marker, _ in found if not marker.is_guess]):
-        found = [(marker, chord) for marker, chord in found if marker.is_guess]
     return tuple(
-        Marker(m.onset_ticks, chord, m.is_guess, m.symbol or symbol_of(m.text))
-        for m, chord in found
+        Marker(m.onset_ticks, parse(m.text) or "", m.is_guess, m.symbol or symbol_of(m.text))
+        for m, is_symbol in zip(score.markers, are_symbols(score.markers), strict=True)
+        if is_symbol
     )
+
+
+def are_symbols(markers: Sequence[Marker]) -> list[bool]:
+    """Return which markers are chord symbols: those that name chords, unless the given ones of these name sections."""
+    chords = [parse(one.text) is not None for one in markers]
+    given = [
+        m.text for m, is_chord in zip(markers, chords, strict=True) if is_chord and not m.is_guess
+    ]
+    named_sections = are_sections(given)
+    return [
+        is_chord and (one.is_guess or not named_sections)
+        for one, is_chord in zip(markers, chords, strict=True)
+    ]
 
 
 def are_sections(texts: Sequence[str]) -> bool:
@@ -206,11 +217,6 @@ def in_steps(score: Score, steps_per_beat: int) -> tuple[np.ndarray, np.ndarray]
     step = np.maximum(steps_of(ticks[order], score.ticks_per_beat, steps_per_beat), 0)
     last = np.diff(step, append=-1) != 0
     return step[last], number[order][last]
-
-
-def first_known_tick(chords: Iterable[Marker]) -> float:
-    """Return the tick of the first chord that is not a guess, or infinity."""
-    return min((chord.onset_ticks for chord in chords if not chord.is_guess), default=inf)
 
 
 def like_given(markers: Iterable[Marker], given: Iterable[Marker]) -> tuple[Marker, ...]:

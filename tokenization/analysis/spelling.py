@@ -9,7 +9,7 @@ import numpy as np
 from tokenization.analysis.chords import LETTERS
 from tokenization.score import Score
 
-_FIFTHS = "FCGDAEB"  # the line of fifths from F = −1; C = 0
+LINE = "FCGDAEB"  # the line of fifths from F = −1; C = 0
 _SCALE = np.arange(-1, 6)  # C major on the line of fifths: F C G D A E B
 MIDDLE = 2  # D, the middle of the C major scale on the line of fifths
 MINOR_MIDDLE = 3  # so that the leading note of A minor is G♯, and its neighbour D♯
@@ -88,6 +88,10 @@ def spelled(pitch: int, centre: int) -> tuple[str, int, int]:
     of B♭ major.
     """
     first = centre - 5
-    fifth = first + (pitch * 7 - first) % 12
-    step, alter = _FIFTHS[(fifth + 1) % 7], (fifth + 1) // 7
+    return at_fifth(first + (pitch * 7 - first) % 12, pitch)
+
+
+def at_fifth(fifth: int, pitch: int) -> tuple[str, int, int]:
+    """Return the name of a place on the line of fifths, with the octave of a pitch."""
+    step, alter = LINE[(fifth + 1) % 7], (fifth + 1) // 7
     return step, alter, (pitch - alter - LETTERS[step]) // 12 - 1

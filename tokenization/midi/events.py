@@ -12,6 +12,7 @@ from math import inf
 
 import numpy as np
 
+from tokenization.analysis.chords import are_symbols
 from tokenization.changes import Change, Reading
 from tokenization.edit import NotKept
 from tokenization.midi import reading as midi
@@ -94,6 +95,11 @@ class Note:
     def pitch(self) -> int:
         """Its pitch."""
         return self.on.data[0]
+
+    @property
+    def velocity(self) -> int:
+        """Its velocity."""
+        return self.on.data[1]
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -180,11 +186,6 @@ class OpenMidi:
         """Return the file's tick from which notes count as notes from a tick on: half a step before it."""
         return int(np.ceil(self.reading.in_file(tick - self.reading.half_step) - 1e-6))
 
-    def span(self, change: Change) -> tuple[int, float]:
-        """Return the file's ticks of the span of a change, for signs."""
-        tick = self.reading.tick_in_file
-        return tick(change.start), inf if change.stop is None else tick(change.stop)
-
     def within(self, change: Change, sources: Iterable[int]) -> list[Note]:
         """Return the notes of some tracks in the span of a change."""
         first = self.first_tick(change.start) if change.start else 0
@@ -202,14 +203,9 @@ class OpenMidi:
 
     def remove(self, notes: Iterable[Note]) -> None:
         """Remove notes."""
-        by_lane: dict[int, list[Note]] = defaultdict(list)
-        for note in notes:
-            by_lane[id(note.lane)].append(note)
-        gone = {id(note) for some in by_lane.values() for note in some}
-        for some in by_lane.values():
-            some[0].lane.take(
-                event for note in some for event in (note.on, note.off) if event is not None
-            )
+        notes = [*notes]
+        gone = {id(note) for note in notes}
+        self.take(event for note in notes for event in (note.on, note.off) if event is not None)
         for source in self.sources:
             source.notes = [note for note in source.notes if id(note) not in gone]
 
@@ -221,6 +217,22 @@ class OpenMidi:
             (lane, event) for lane in self.lanes for event in lane.events if event.status == status
         ]
         return sorted(found, key=lambda one: one[1].tick)
+
+    def symbols(self) -> list[tuple[Lane, Event]]:
+        """Return the chord symbols in order of time, guessed ones too."""
+        found = sorted(
+            [*self.signs(midi.MARKER), *self.signs(midi.CUE)], key=lambda one: one[1].tick
+        )
+        markers = [midi.marker_of(one.tick, one.status, one.data) for _, one in found]
+        return [
+            one for one, is_symbol in zip(found, are_symbols(markers), strict=True) if is_symbol
+        ]
+
+    def take(self, gone: Iterable[Event]) -> None:
+        """Remove events."""
+        removed = {id(event) for event in gone}
+        for lane in self.lanes:
+            lane.take(event for event in lane.events if id(event) in removed)
 
     # Channels and lanes.
 

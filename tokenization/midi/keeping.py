@@ -20,7 +20,7 @@ from itertools import chain
 import numpy as np
 
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.chords import marker_in, named, parse
+from tokenization.analysis.chords import are_symbols, named
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.symbols import chord_texts
 from tokenization.edit import Edit, NotKept, new_bars
@@ -178,11 +178,14 @@ class KeptMidi:
 
     def _replace_chords(self, score: Score, start: int, stop: int) -> None:
         """Replace the chords in start … stop − 1 by those of the score; the old ones stay in force from `stop` on."""
-        for chunk in self.chunks:
-            for number, (tick, status, data, _) in enumerate(chunk.events):
-                if status in (reading.MARKER, reading.CUE) and start <= tick < stop:
-                    text = marker_in(tick, reading.decode_text(data)).text
-                    chunk.removed |= {number} if parse(text) is not None else set()
+        texts = [
+            (chunk, number, reading.marker_of(*event[:3])) for chunk in self.chunks
+            for number, event in enumerate(chunk.events) if event[1] in (reading.MARKER, reading.CUE)
+        ]  # fmt: skip
+        kinds = are_symbols([marker for *_, marker in texts])
+        for (chunk, number, marker), is_symbol in zip(texts, kinds, strict=True):
+            if is_symbol and start <= marker.onset_ticks < stop:
+                chunk.removed.add(number)
         own = {marker.onset_ticks for marker in named(self.read)}
         last = None
         for marker, text in chord_texts(score, score.markers):

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
-
 from tokenization import changes
 from tokenization.analysis.chords import moved_by
-from tokenization.changes import NEAR_STEPS, Row
+from tokenization.changes import Row
 from tokenization.edit import NotKept
 from tokenization.midi import reading as midi
 from tokenization.midi.events import Note, OpenMidi
@@ -25,7 +23,8 @@ OFF_VELOCITY = 64  # of inserted notes
 def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
     """Insert, delete and change notes."""
     befores = [(before, after) for before, after in change.rows if before is not None]
-    taken = _found(file, [before for before, _ in befores])
+    every = (note for source in file.sources for note in source.notes)
+    taken = file.reading.notes_of([before for before, _ in befores], every)
     gone: list[Note] = []
     placed: list[Note] = []
     new = [after for before, after in change.rows if before is None and after is not None]
@@ -63,44 +62,6 @@ def _make_room(file: OpenMidi, first: int) -> None:
                 event.tick += by
         lane.end, lane.is_changed = lane.end + by, True
     file.reading = file.reading.later(by)
-
-
-def _found(file: OpenMidi, rows: Sequence[Row]) -> list[list[Note]]:
-    """Return the notes of the file that each row of the piece stands for.
-
-    A language can hear several notes of one pitch as one, and onsets as rounded.
-    """
-    file.reading.check([row[4] for row in rows])
-    wanted = {(row[4], row[2]) for row in rows}
-    known: dict[tuple[int, int], list[Note]] = defaultdict(list)
-    for track in {row[4] for row in rows}:
-        for source in file.reading.sources[track]:
-            for note in file.sources[source].notes:
-                if (track, note.pitch) in wanted:
-                    known[track, note.pitch].append(note)
-    heard = {key: file.reading.heard([one.start for one in some]) for key, some in known.items()}
-    step, used = 2 * file.reading.half_step, set[int]()
-    near = step / 2 + 1e-3 if step else 0.5
-    found: list[list[Note]] = []
-    for row in rows:
-        key = row[4], row[2]
-        away = np.abs(heard.get(key, np.zeros(0)) - row[0])
-        free = [(away[n], note) for n, note in enumerate(known[key]) if id(note) not in used]
-        here = [note for distance, note in free if distance <= near]
-        if not step and len(here) > 1:  # each row is one note
-            here = [min(here, key=lambda note: _unlike(note, row))]
-        if not here:
-            far = min(free, key=lambda one: one[0], default=None)
-            here = [far[1]] if far is not None and far[0] <= NEAR_STEPS * step else []
-        if not here:
-            raise NotKept("it lacks a note that was changed")
-        used |= {id(note) for note in here}
-        found.append(here)
-    return found
-
-
-def _unlike(note: Note, row: Row) -> tuple[int, int]:
-    return abs(note.end - note.start - row[1]), abs(note.on.data[1] - row[3])
 
 
 def _alter(file: OpenMidi, note: Note, before: Row, after: Row) -> None:
@@ -190,7 +151,7 @@ def transpose(file: OpenMidi, change: changes.Transpose) -> None:
 
 def _transpose_signs(file: OpenMidi, change: changes.Transpose) -> None:
     """Transpose the chord symbols, and the key signatures if the whole piece is transposed."""
-    first, last = file.span(change)
+    first, last = file.reading.span(change)
     is_whole, flats = not change.start and change.stop is None, False
     for lane in file.lanes:
         for event in lane.events:
@@ -200,12 +161,11 @@ def _transpose_signs(file: OpenMidi, change: changes.Transpose) -> None:
                 fifths = (fifths + 5) % 12 - 5
                 event.data, lane.is_changed = bytes((fifths % 256, *more)), True
                 flats = flats or fifths < 0
-    for lane in file.lanes:
-        for event in lane.events:
-            if event.status in (midi.MARKER, midi.CUE) and first <= event.tick < last:
-                text = midi.decode_text(event.data)
-                if (moved := moved_by(text, change.semitones, flats=flats)) != text:
-                    event.data, lane.is_changed = moved.encode(), True
+    for lane, event in file.symbols():
+        if first <= event.tick < last:
+            text = midi.decode_text(event.data)
+            if (moved := moved_by(text, change.semitones, flats=flats)) != text:
+                event.data, lane.is_changed = moved.encode(), True
 
 
 def set_velocity(file: OpenMidi, change: changes.Velocity) -> None:

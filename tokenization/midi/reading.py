@@ -22,6 +22,7 @@ from tokenization.midi.texts import Said, texts_of
 from tokenization.score import (
     FileTimes,
     KeyChanges,
+    Marker,
     Meters,
     Notes,
     Pedals,
@@ -337,6 +338,11 @@ def _events(body: bytes) -> tuple[list[Event], bool]:
     return events, False
 
 
+def marker_of(tick: int, status: int, data: bytes) -> Marker:
+    """Return a marker, or a cue point as a guess."""
+    return marker_in(tick, decode_text(data), is_guess=status == CUE)
+
+
 def _score(
     chunks: Sequence[Sequence[Event]], ticks_per_beat: int, limits: Limits, name: str
 ) -> Score:
@@ -357,10 +363,8 @@ def _score(
     ends = dict(sorted(ends.items()))
     meta = [event[:3] for events in chunks for event in events if event[1] > 0xFF]
     meta.sort(key=lambda event: event[0])
-    texts = [(t, decode_text(d), s == CUE) for t, s, d in meta if s in (MARKER, CUE)]
-    markers = [
-        marker_in(tick, text, is_guess=cue) for tick, text, cue in texts if not cue or parse(text)
-    ]
+    texts = [marker_of(*event) for event in meta if event[1] in (MARKER, CUE)]
+    markers = [one for one in texts if not one.is_guess or parse(one.text)]
     limits.check(name, "signs", len(markers))
     limits.check(name, "tracks", len(ends))
     track_of = {key: track for track, key in enumerate(ends)}

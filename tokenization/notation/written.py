@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.limits import Limits, MusicFileError, complete_within
+from tokenization.limits import Limits, MusicFileError, NoNotes, complete_within
 from tokenization.score import (
     FileTimes,
     KeyChanges,
@@ -304,8 +304,8 @@ def bar_layout(written: WrittenScore) -> BarLayout:
     limits.check(name, "signs", sum(signs[bar] for bar in order))
     if not sum(sizes):
         if any(bar.chords for bar in written.bars):
-            raise MusicFileError(f"{name} holds chords but no notes: add a melody to them")
-        raise MusicFileError(f"{name} contains no notes: choose a file with music in it")
+            raise NoNotes(f"{name} holds chords but no notes: add a melody to them")
+        raise NoNotes(f"{name} contains no notes: choose a file with music in it")
     times = _times(written)
     lengths = [_length(bars, time) for bars, time in zip(parts, times, strict=True)]
     starts, metres = place_bars([lengths[i] for i in order], [times[i] for i in order])

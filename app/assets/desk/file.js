@@ -159,6 +159,8 @@ const FITS = {
   seed: isCount,
   tempo: between(0.1, 10),
   transpose: within(-48, 48),
+  swing: within(50, 75),
+  humanise: within(0, 100),
   temperature: between(0, 10),
   curve: isCurve,
 };
@@ -175,6 +177,10 @@ export const settingsOf = (found, before) =>
 
 // Decode base64; null if empty.
 export const bytesFrom = (text) => (text ? Uint8Array.fromBase64(text) : null);
+
+// Whether bytes begin like a MIDI file.
+export const isMidi = (bytes) =>
+  bytes?.length > 4 && String.fromCharCode(...bytes.subarray(0, 4)) === "MThd";
 
 // Read a file that the user gives; a dropped folder looks like a file until it is read.
 export async function bytesOf(file) {

@@ -19,6 +19,8 @@ const SETTINGS = {
   newSeed: true,
   tempo: 1,
   transpose: 0,
+  swing: 50,
+  humanise: 0,
   mix: {},
   plan: false,
   curve: "density",

@@ -5,10 +5,12 @@ import { rowsOf, withRows } from "./piece.js";
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 const VELOCITY = 84;
 
-// The piece with `change` applied to the rows of the chosen notes, and these before and after it as `pairs`.
+// The piece with `change` applied to the rows of the chosen notes, and these before and after it as `pairs`; if they stay
+// as they are, the piece itself.
 function changed(piece, chosen, change) {
   const rows = rowsOf(piece),
-    pairs = chosen.map((index) => [rows[index], change(rows[index])]);
+    pairs = chosen.map((index) => [rows[index], change(rows[index], index)]);
+  if (pairs.every(([before, after]) => String(before) === String(after))) return piece;
   chosen.forEach((index, place) => (rows[index] = pairs[place][1]));
   return { ...withRows(piece, rows), pairs };
 }
@@ -53,20 +55,17 @@ export function moved(piece, chosen, ticks, steps) {
   const end = piece.lines.at(-1) - 1,
     by = within(ticks, -Math.min(...onsets), end - Math.max(...onsets)),
     up = within(steps, -Math.min(...pitches), 127 - Math.max(...pitches));
-  if (!by && !up) return piece;
   const shift = ([onset, length, pitch, ...more]) => [onset + by, length, pitch + up, ...more];
   return changed(piece, chosen, shift);
 }
 
 export function lengthened(piece, chosen, ticks) {
   const least = gridOf(piece),
-    rows = rowsOf(piece),
     end = piece.lines.at(-1);
   // Notes end with the piece, but longer ones are not shortened to it.
   const made = ([onset, length]) =>
     within(length + ticks, Math.min(least, length), Math.max(length, end - onset));
-  if (chosen.every((index) => made(rows[index]) === rows[index][1])) return piece;
-  return changed(piece, chosen, (row) => [row[0], made(row), ...row.slice(2)]);
+  return changed(piece, chosen, (row) => row.with(1, made(row)));
 }
 
 export function removed(piece, chosen) {
@@ -85,8 +84,18 @@ export function drawn(piece, onset, duration, pitch, track) {
 export const louder = (piece, chosen, by) =>
   changed(piece, chosen, (row) => row.with(3, within(row[3] + by, 1, 127)));
 
-export const quantisedTo = (piece, chosen, grid) =>
-  changed(piece, chosen, (row) => row.with(0, Math.round(row[0] / grid) * grid));
+// With other velocities, given by the indices of notes.
+export const shaded = (piece, velocities) =>
+  changed(piece, [...velocities.keys()], (row, index) =>
+    row.with(3, within(velocities.get(index), 1, 127)),
+  );
+
+// Onsets on a grid, whose steps may be fractions of ticks, and before the end of the piece.
+export function quantisedTo(piece, chosen, grid) {
+  const last = Math.floor((piece.lines.at(-1) - 1) / grid),
+    near = ([onset]) => Math.round(Math.min(last, Math.round(onset / grid)) * grid);
+  return changed(piece, chosen, (row) => row.with(0, near(row)));
+}
 
 // Copied rows, the first of them at a tick, without those past the end of the piece.
 export function pasted(piece, copied, tick) {

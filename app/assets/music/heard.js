@@ -1,4 +1,5 @@
-// How a piece is heard: with the mix of its tracks, and the tempo and transposition of the player.
+// How a piece is heard: with the mix of its tracks, and the tempo, transposition and feel of the player.
+import { STRAIGHT, felt } from "./feel.js";
 import { WIDTH } from "./piece.js";
 
 export const FULL = 100; // the default volume of a track
@@ -28,7 +29,7 @@ export function silentOf(piece, mix) {
 }
 
 // The differences between the piece as heard and as written, in words.
-export function changesOf(piece, { mix, tempo, transpose }) {
+export function changesOf(piece, { mix, tempo, transpose, swing = STRAIGHT, humanise = 0 }) {
   const played = tracksWithNotes(piece),
     other = (test) => played.some((index) => !isSilent(mix, index) && test(index));
   const program = (index) => {
@@ -38,6 +39,8 @@ export function changesOf(piece, { mix, tempo, transpose }) {
   return [
     transpose && `transposed by ${transpose > 0 ? "+" : "−"}${Math.abs(transpose)}`,
     tempo !== 1 && `at ${Math.round(tempo * 100)} % of the tempo`,
+    swing !== STRAIGHT && `with ${swing} % swing`,
+    humanise > 0 && `humanised by ${humanise} %`,
     played.some((index) => isSilent(mix, index)) && silentOf(piece, mix),
     other(program) && "changed instruments",
     other((index) => volumeOf(mix, index) !== FULL) && "changed volumes",
@@ -45,7 +48,10 @@ export function changesOf(piece, { mix, tempo, transpose }) {
 }
 
 // These differences as changes of the file of the piece (tokenization/changes.py).
-export function changesHeard({ tracks }, { mix, tempo, transpose }) {
+export function changesHeard(piece, { mix, tempo, transpose, ...feel }) {
+  const { tracks } = piece,
+    { pairs = [] } = felt(piece, feel),
+    rows = pairs.filter(([before, after]) => String(before) !== String(after));
   const of = tracks.flatMap(({ program: own, drum }, track) => {
     const { program = own } = mix[track] ?? {},
       volume = volumeOf(mix, track);
@@ -56,6 +62,7 @@ export function changesHeard({ tracks }, { mix, tempo, transpose }) {
   });
   const silent = [...tracks.keys()].filter((track) => isSilent(mix, track));
   return [
+    rows.length > 0 && { change: "notes", rows },
     ...of,
     silent.length > 0 && { change: "drop", tracks: silent },
     transpose !== 0 && { change: "transpose", semitones: transpose },

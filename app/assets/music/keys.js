@@ -24,22 +24,22 @@ function pitchClass(name) {
   return mod(CLASSES[name[0]] + shift, 12);
 }
 
-// The name of a pitch class in a key with a centre on the line of fifths. Twelve neighbours on the line, from five below the
-// centre to six above, name the twelve classes, as in tokenization/notation/musicxml/writing.py.
-export function noteName(pitch, centre) {
-  const first = centre - 5;
-  const place = first + mod(pitch * 7 - first, 12);
+// The name of a place on the line of fifths.
+function nameAt(place) {
   const alter = Math.floor((place + 1) / 7);
   return LINE[mod(place + 1, 7)] + (alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter));
 }
 
-// The name of a key with some sharps, or flats if negative: A minor, F♯ minor.
-export function keyName(fifths, minor) {
-  const fifth = fifths + (minor ? 3 : 0), // of the tonic
-    alter = Math.floor((fifth + 1) / 7),
-    sign = alter < 0 ? FLAT.repeat(-alter) : SHARP.repeat(alter);
-  return `${LINE[mod(fifth + 1, 7)]}${sign} ${minor ? "minor" : "major"}`;
+// The name of a pitch class in a key with a centre on the line of fifths. Twelve neighbours on the line, from five below the
+// centre to six above, name the twelve classes, as in tokenization/notation/musicxml/writing.py.
+export function noteName(pitch, centre) {
+  const first = centre - 5;
+  return nameAt(first + mod(pitch * 7 - first, 12));
 }
+
+// The name of a key with some sharps, or flats if negative: A minor, F♯ minor.
+export const keyName = (fifths, minor) =>
+  minor ? `${nameAt(fifths + 3)} minor` : `${nameAt(fifths)} major`;
 
 // The name of a pitch class with at most one accidental.
 function simpleName(pitch, centre) {

@@ -25,9 +25,9 @@ export function rowsOf(piece) {
 
 const inOrder = (a, b) => a[0] - b[0] || a[4] - b[4] || a[2] - b[2] || a[1] - b[1];
 
-export function withRows(piece, rows) {
+export function withRows(piece, rows, Numbers = Int32Array) {
   const kept = rows.filter((row) => row[1] > 0).sort(inOrder);
-  return { ...piece, notes: Int32Array.from(kept.flat()), pairs: undefined }; // of edits.js
+  return { ...piece, notes: Numbers.from(kept.flat()), pairs: undefined }; // of edits.js
 }
 
 // The tick at which the last note to sound ends.

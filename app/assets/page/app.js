@@ -146,7 +146,8 @@ export class App {
   // Leave a piece for another one: playback stops, and what was set for that piece alone is not kept for the next.
   leave() {
     this.player.pause();
-    this.desk.set({ ends: false, chords: "", form: "", tempo: 1, transpose: 0 });
+    const asWritten = { tempo: 1, transpose: 0, swing: 50, humanise: 0 };
+    this.desk.set({ ends: false, chords: "", form: "", ...asWritten });
   }
 
   blank(kind, title) {
@@ -324,7 +325,8 @@ export class App {
   }
 
   #chords({ piece, changes }) {
-    this.edit(piece, "changing chords", { changes });
+    const isSame = JSON.stringify(piece.chords) === JSON.stringify(this.desk.current.piece.chords);
+    if (!isSame) this.edit(piece, "changing chords", { changes });
   }
 
   loop(id, range) {
@@ -338,13 +340,15 @@ export class App {
     if (range && !this.player.playing) this.player.play();
   }
 
-  // Play a piece from the current position; a take not before its first visible bar.
+  // Play a piece from the current position; a take not before its first visible bar, or its first new one while it grows.
   play(entry) {
     const { player } = this;
     if (player.entry?.id === entry.id && player.playing) return player.pause();
     player.load(entry);
     const isTake = this.desk.open.takes.includes(entry.id),
-      lead = entry.piece.lines[(isTake && aroundNew(entry)?.first) || 0];
+      { state, region, piece } = entry,
+      first = state === "running" ? region.first : aroundNew(entry)?.first,
+      lead = piece.lines[(isTake && first) || 0];
     if (player.tick < lead) player.seek(lead);
     return player.playing ? undefined : player.play();
   }

@@ -6,7 +6,7 @@ import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
 
-const BUSY = "The last request is still running; press Stop or wait until it ends.";
+const BUSY = "The model is composing; press Stop first.";
 const STILL_MS = 300; // without changes before the prompt is read ahead
 const STOPS = { stopped: "", late: " at the time limit", bound: " at the model’s maximum length" };
 
@@ -34,6 +34,11 @@ export class Composer {
 
   get busy() {
     return Boolean(this.run);
+  }
+
+  // Why nothing can be asked for now, or false.
+  get why() {
+    return this.busy && BUSY;
   }
 
   // The request that the settings describe.
@@ -93,7 +98,7 @@ export class Composer {
       { desk } = app;
     // A request made while a piece is being opened is for that piece.
     if ((await app.underWay) === false) return; // the error is shown already
-    if (this.busy) return app.fail(BUSY);
+    if (this.busy) return app.fail(this.why);
     app.say("");
     if (desk.settings.newSeed) desk.set({ seed: Math.floor(Math.random() * 1e6) });
     const parent = desk.current,

@@ -6,13 +6,15 @@ import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
 import { tempoAt } from "../widgets/signs.js";
 
-// The menu of how it is played: loop, tempo and transposition.
+// The menu of how it is played: loop, tempo, transposition and feel.
 function playbackMenu(app) {
   const { desk, player } = app;
   const loop = check("loop", "Loop"),
     tempo = slider("tempo", "Tempo (BPM)", 20, 400),
     transpose = slider("transpose", "Transpose", -12, 12),
-    box = menu("Playback", [loop, tempo, transpose], "mg-playback");
+    swing = slider("swing", "Swing (%)", 50, 75),
+    humanise = slider("humanise", "Humanise (%)", 0, 100),
+    box = menu("Playback", [loop, tempo, transpose, swing, humanise], "mg-playback");
   const usual = () => (player.entry ? tempoAt(player.entry.piece, 0).tempo : 120);
   onFields(box, (name, value) => {
     if (name === "tempo") return desk.set({ tempo: value / usual() });
@@ -25,6 +27,8 @@ function playbackMenu(app) {
     tempo.bound(usual() / 2, usual() * 2);
     tempo.show(Math.round(usual() * desk.settings.tempo));
     transpose.show(desk.settings.transpose);
+    swing.show(desk.settings.swing);
+    humanise.show(desk.settings.humanise);
     box.hidden = !canSound(); // a file from the server plays as it is
   }
   return Object.assign(box, { show });

@@ -103,6 +103,7 @@ async function start() {
   const adjust = () => {
     player.setTempo(desk.settings.tempo);
     player.setTranspose(desk.settings.transpose);
+    player.setFeel(desk.settings);
     player.setMix(desk.mixOf(player.entry));
   };
   adjust();

@@ -4,7 +4,7 @@
 // Who answers has one method, `ask(what, wanted, file, signal)`. It returns a Response: JSON, a file, or a stream with one
 // JSON object per line; a status above 299 with { detail: sentence } refuses. If it cannot answer, it throws a Refusal.
 // `lost` is what to say if a stream breaks off. A new request is a method here and an action in app/web/desk.py.
-import { isMidi, readingOf, writeMidi } from "../music/midi.js";
+import { isMidi } from "../desk/file.js";
 
 export class Refusal extends Error {}
 const NOT_KEPT = 409; // the status if a file cannot hold the edits
@@ -17,18 +17,18 @@ async function refusal(answer) {
   return Object.assign(new Refusal(isTold ? detail : FULL), { status: answer.status });
 }
 
-// The file of an entry, its own or one written from its notes, with what is `asked` for it: its edits, and more changes.
-export function fileOf(
-  { file, fileName, edits, reading, title, piece, provenance: made },
-  more = [],
-) {
-  const own = { bytes: file ?? writeMidi(piece, { made }), name: fileName ?? `${title}.mid` },
-    changes = [...((file && edits) || []), ...more];
-  if (!changes.length) return { ...own, asked: {} };
-  return {
-    ...own,
-    asked: { edits: { reading: file ? reading : readingOf(piece), changes }, made },
-  };
+// A piece without a file, as who answers writes it to one (app/web/composing/plain_piece.py).
+function plainOf({ notes, tracks, tempos, meters, chords, key, ticksPerBeat: ticks }) {
+  const plain = { ticks, notes: Array.from(notes), tracks, tempos, meters, chords, key };
+  return new TextEncoder().encode(JSON.stringify(plain));
+}
+
+// The file of an entry, or its piece, with what is `asked` for it: its edits, and more changes.
+function fileOf({ file, fileName, edits, reading, title, piece, provenance: made }, more = []) {
+  const own = { bytes: file ?? plainOf(piece), name: fileName ?? `${title}.mid` },
+    changes = [...((file && edits) || []), ...more],
+    isEdited = !file || changes.length > 0;
+  return { ...own, asked: isEdited ? { edits: { reading: file && reading, changes }, made } : {} };
 }
 
 // A file with a name by which its format is recognised.
@@ -100,8 +100,8 @@ export class Requests {
 
   // The file of an entry with more changes: its bytes if there are none.
   async saved(entry, more = []) {
-    const { bytes, asked } = fileOf(entry, more);
-    return asked.edits ? this.made(entry, "save", more) : bytes;
+    const isSame = entry.file && !entry.edits?.length && !more.length;
+    return isSame ? entry.file : this.made(entry, "save", more);
   }
 
   // A file made from an entry with more changes: "save", "sound" or "score".

@@ -14,7 +14,7 @@ import { ideaPart } from "./idea.js";
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HOW =
   "Click to add a note; drag a note to move it, or its right edge to resize it; drag with Shift to select. " +
-  "Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity; Q quantises.";
+  "Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity, as in the lane below; Q quantises.";
 const HIGH = "clamp(240px, 34vh, 380px)";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 
@@ -50,6 +50,7 @@ function pencilFor(app, roll, changed) {
     roll.high = on ? HIGHER : HIGH;
     pencil.ariaPressed = on;
     if (on) (roll.select(null), app.say(HOW));
+    else if (app.words === HOW) app.say("");
   };
   pencil.switch(false);
   return pencil;

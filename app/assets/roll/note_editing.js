@@ -10,37 +10,31 @@ import {
   pasted,
   quantisedTo,
   removed,
+  shaded,
   toGrid,
 } from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at the end of a note that resize it; at most a third of the note, so that it can be moved
-const DELETE = { edit: removed, words: "deleting notes" };
-const shift = (ticks, steps) => ({
-  edit: (piece, chosen) => moved(piece, chosen, ticks, steps),
-  words: "moving notes",
-});
-const longer = (ticks) => ({
-  edit: (piece, chosen) => lengthened(piece, chosen, ticks),
-  words: "changing note lengths",
-});
-
-const changing = (edit, words, by) => ({
-  edit: (piece, chosen) => edit(piece, chosen, by),
+const doing = (words, edit, ...by) => ({
   words,
+  edit: (piece, chosen) => edit(piece, chosen, ...by),
 });
+const DELETE = doing("deleting notes", removed);
+const shift = (ticks, steps) => doing("moving notes", moved, ticks, steps);
+const longer = (ticks) => doing("changing note lengths", lengthened, ticks);
+const shade = (by) => doing("changing velocities", louder, by);
+const quantise = (grid) => doing("quantising notes", quantisedTo, grid);
 // What keys do to the chosen notes; `much` with Shift, `other` with Alt.
 const KEYS = {
   Delete: () => DELETE,
   Backspace: () => DELETE,
-  ArrowUp: (grid, much, other) =>
-    other ? changing(louder, "changing velocities", 5) : shift(0, much ? 12 : 1),
-  ArrowDown: (grid, much, other) =>
-    other ? changing(louder, "changing velocities", -5) : shift(0, much ? -12 : -1),
+  ArrowUp: (grid, much, other) => (other ? shade(5) : shift(0, much ? 12 : 1)),
+  ArrowDown: (grid, much, other) => (other ? shade(-5) : shift(0, much ? -12 : -1)),
   ArrowLeft: (grid, much) => (much ? longer(-grid) : shift(-grid, 0)),
   ArrowRight: (grid, much) => (much ? longer(grid) : shift(grid, 0)),
-  q: (grid) => changing(quantisedTo, "quantising notes", grid),
-  Q: (grid) => changing(quantisedTo, "quantising notes", (4 * grid) / 3),
+  q: quantise,
+  Q: (grid) => quantise((4 * grid) / 3),
 };
 
 export class Hand {
@@ -79,7 +73,7 @@ export class Hand {
     const { roll } = this,
       tick = roll.tickAt(event),
       index = this.at(tick, pitch, lane.index);
-    if (index < 0 && event.shiftKey) return this.#marquee(tick, pitch, lane);
+    if (index < 0 && event.shiftKey) return this.#marquee(event);
     this.acts.touch?.(pitch, lane.index);
     if (index < 0) return void this.draw(tick, pitch, lane);
     if (!this.chosen.has(index)) {
@@ -150,25 +144,37 @@ export class Hand {
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
 
+  // Set velocities, by the indices of notes.
+  shade(velocities) {
+    const { chosen, roll } = this,
+      made = shaded(roll.piece, velocities);
+    if (made !== roll.piece) this.acts.edit(made, "changing velocities");
+    roll.chosenNotes = chosen; // whose order stays
+    roll.draw();
+  }
+
   choose(rows) {
     const indices = rows.map((row) => indexOf(this.roll.piece, row));
     this.roll.chosenNotes = new Set(indices.filter((index) => index >= 0));
     this.roll.draw();
   }
 
-  // The handlers of a drag that chooses the notes of a lane between two corners.
-  #marquee(tick, pitch, lane) {
+  // The handlers of a drag that chooses the notes of all lanes between two corners.
+  #marquee(begun) {
     const { roll } = this,
-      between = (value, one, other) =>
-        value >= Math.min(one, other) && value <= Math.max(one, other);
+      lanes = new Map(roll.laid.map((lane) => [lane.index, lane])),
+      from = [roll.tickAt(begun), roll.yAt(begun)];
     const move = (event) => {
-      const to = roll.tickAt(event),
-        high = roll.pitchIn(lane, event);
-      const isIn = ([onset, , note, , track]) =>
-        track === lane.index && between(onset, tick, to) && between(note, pitch, high);
+      const to = [roll.tickAt(event), roll.yAt(event)],
+        [[left, right], [top, bottom]] = [0, 1].map((n) => [from[n], to[n]].sort((a, b) => a - b));
+      const isIn = ([onset, , pitch, , track]) => {
+        const { top: high, step, row } = lanes.get(track) ?? {},
+          y = high + row?.(pitch) * step; // of its upper edge
+        return onset >= left && onset <= right && y <= bottom && y + step >= top;
+      };
       this.choose(rowsOf(roll.piece).filter(isIn));
     };
-    return { move, end: () => {} };
+    return { move };
   }
 
   // Select all, copy, cut and paste at the cursor; returns whether the key was one of these.

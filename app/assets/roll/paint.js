@@ -1,7 +1,8 @@
 // Paints the visible part of a piano roll on its canvas, so that the length of the piece does not matter.
 import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
-import { laneOf, paintPlan, paintPlanNames } from "./plan.js";
+import { paintPlan, paintPlanNames } from "./plan.js";
+import { below, paintVelocities, paintVelocityName } from "./velocity.js";
 
 export const FLAG = 18; // pixels of height
 const RULER = 20,
@@ -240,7 +241,7 @@ function paintLine({ roll, pen, ink, piece, x, gutter, width, height }) {
   const wide = pen.measureText(line.words).width + 12,
     left = at + wide > width ? at - wide : at;
   pen.fillStyle = ink[line.colour];
-  pen.fillRect(at - 1, 0, 2, height - laneOf(roll));
+  pen.fillRect(at - 1, 0, 2, height - below(roll));
   pen.beginPath();
   pen.roundRect(left, 0, wide, LABEL, 4);
   pen.fill();
@@ -292,7 +293,7 @@ function paintNames({ pen, ink, roll, gutter }) {
 export function paint(roll) {
   const on = sheet(roll),
     { pen, top } = on;
-  roll.laid = placeLanes(roll.lanes, top, on.height - laneOf(roll));
+  roll.laid = placeLanes(roll.lanes, top, on.height - below(roll));
   pen.save();
   pen.beginPath();
   pen.rect(on.gutter, 0, on.width, on.height);
@@ -302,6 +303,7 @@ export function paint(roll) {
   paintBars(on);
   paintChords(on);
   paintNotes(on);
+  paintVelocities(on);
   paintPlan(on);
   paintRange(on);
   paintLine(on);
@@ -309,4 +311,5 @@ export function paint(roll) {
   paintGutter(on);
   paintNames(on);
   paintPlanNames(on);
+  paintVelocityName(on);
 }

@@ -2,6 +2,7 @@
 // or selecting bars, by touch only on the ruler. A press without a drag seeks, or on the chords lets them be typed.
 import { barAt, barCount, lineNear } from "../music/piece.js";
 import { bending } from "./plan.js";
+import { shading } from "./velocity.js";
 
 const SLOP = 6; // pixels that a pointer may move without dragging
 
@@ -44,6 +45,7 @@ function dragOf(roll, event) {
   roll.canvas.focus({ preventScroll: true });
   if (place.part === "end") return { move: (to) => moveEnd(roll, to) };
   if (hand?.on && place.part === "notes") return hand.down(event, place);
+  if (place.part === "velocity") return shading(roll, event);
   if (place.part === "track" && event.pointerType !== "touch") return picking(roll, place.lane);
   const bends = place.part === "plan" && bending(roll, event);
   if (bends) return bends;

@@ -5,6 +5,7 @@ import { planOf } from "../music/plan.js";
 import { FLAG, GUTTER, paint, placeLanes, rulerOf, topOf } from "./paint.js";
 import { laneOf, linesOf } from "./plan.js";
 import { listenForDrags } from "./range.js";
+import { below } from "./velocity.js";
 
 const LEAST = 2,
   MOST = 160; // pixels per beat; zooming stops at LEAST, but "Fit" may go below
@@ -118,7 +119,7 @@ export class Roll {
   // The height of the notes in CSS units, which many lanes and the lane of the plan increase.
   set high(height) {
     this.height = height;
-    this.view.style.height = `calc(max(${height}, ${60 + 26 * this.lanes.length}px) + ${laneOf(this)}px)`;
+    this.view.style.height = `calc(max(${height}, ${60 + 26 * this.lanes.length}px) + ${below(this)}px)`;
   }
 
   // The width of the notes in pixels.
@@ -158,11 +159,17 @@ export class Roll {
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
+  // The height of a pointer below the top of the view.
+  yAt(event) {
+    return event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
+  }
+
   // The part of the roll under a pointer: end of the prompt, ruler, chords, plan, head of a track, or a pitch of a lane.
   placeAt(event) {
-    const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
-    const foot = this.view.clientHeight - laneOf(this);
-    if (y > foot) return { part: "plan" };
+    const y = this.yAt(event),
+      high = this.view.clientHeight,
+      foot = high - below(this);
+    if (y > foot) return { part: y > high - laneOf(this) ? "plan" : "velocity" };
     if (this.isPrompt && this.bars && this.isNearEnd(event, y)) return { part: "end" };
     if (y < topOf(this))
       return { part: this.acts.chord && y >= rulerOf(this) ? "chords" : "ruler" };
@@ -171,7 +178,7 @@ export class Roll {
     if (!lane) return { part: "ruler" };
     const isHead = event.clientX - this.view.getBoundingClientRect().left < this.gutter;
     if (isHead && this.laid.length > 1) return { part: "track", lane };
-    return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
+    return { part: "notes", lane, pitch: this.pitchIn(lane, event) };
   }
 
   // Whether a pointer is near enough to the end of the prompt to drag it: on its flag or, by touch with less accuracy, its line.
@@ -183,7 +190,7 @@ export class Roll {
 
   // The pitch of a lane at the height of a pointer, clamped to the lane.
   pitchIn(lane, event) {
-    const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
+    const y = this.yAt(event);
     return lane.at(Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step))));
   }
 

@@ -1,4 +1,5 @@
 // The player: plays one piece at a time, by the synthesizer or as a file from the server.
+import { felt } from "../music/feel.js";
 import { Synth } from "./synth.js";
 import { Transport } from "./transport.js";
 
@@ -13,6 +14,7 @@ export class Player extends Transport {
     super({ now: synth.now, out: synth });
     Object.assign(this, { synth, soundOf, failed });
     this.entry = null;
+    this.feel = {};
     this.held = new Set(); // keys held down, as "track pitch"
     this.audio = Object.assign(new Audio(), { controls: true, hidden: true }); // for files
     this.synth.ready.then(() => this.#begin());
@@ -37,7 +39,7 @@ export class Player extends Transport {
     if (this.entry?.id === entry.id) return this.update(entry);
     this.audio.pause();
     this.entry = entry;
-    super.load(entry.piece, this.#frontier(entry));
+    super.load(felt(entry.piece, this.feel), this.#frontier(entry));
     if (at !== null) this.seek(at);
     this.tell("load");
   }
@@ -52,7 +54,13 @@ export class Player extends Transport {
   update(entry, instead = entry.id) {
     if (this.entry?.id !== instead) return;
     this.entry = entry;
-    this.grow(entry.piece, this.#frontier(entry));
+    this.grow(felt(entry.piece, this.feel), this.#frontier(entry));
+  }
+
+  setFeel({ swing, humanise }) {
+    const isSame = swing === this.feel.swing && humanise === this.feel.humanise;
+    this.feel = { swing, humanise };
+    if (this.entry && !isSame) this.update(this.entry);
   }
 
   async play() {

@@ -102,7 +102,7 @@ export class Trade {
   async start(bars) {
     const { app, recorder } = this;
     const { player } = app;
-    if (app.composer.busy) return this.say("The model is composing; press Stop first.");
+    if (app.composer.why) return this.say(app.composer.why);
     this.turn = "begins";
     if (!recorder.devices.length) recorder.useKeys(true);
     this.#openPiece();

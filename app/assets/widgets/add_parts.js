@@ -1,7 +1,7 @@
 // The menus "Add part" and "Harmonise": parts to write to those of the piece, as takes.
 import { tracksWithNotes } from "../music/heard.js";
 import { INSTRUMENTS } from "../music/instruments.js";
-import { able, action, check, field, make, menu } from "./parts.js";
+import { able, action, check, field, make, menu, suggest } from "./parts.js";
 
 // The names for the server, where a plus adds a part even if the piece has one like it, and for the page.
 const USUAL = [
@@ -17,31 +17,33 @@ const HARMONIES = [
   ["+piano", "A part for piano"],
   ["+nylon guitar", "A part for guitar"],
 ];
+const OTHERS = "Other chord symbols"; // than those of a piece in which all are given
 const NONE = "There are no notes to write parts to yet.";
-const BUSY = "The model is composing; press Stop first.";
+const ONLY_DRUMS = "There are only drums, which have no chords.";
+const DRUMS = "The piece has drums; “Tracks” rewrites them.";
 const ABOUT = "Each take has all chosen parts; the others stay as they are.";
 
-// A menu whose button says why it is not possible.
-function jobMenu(app, name, title, items) {
+// A menu whose button says why it is not possible; `lack` gives one more reason for a piece, or false.
+function jobMenu(app, name, title, items, lack = () => false) {
   const box = menu(name, items, "mg-jobs"),
     [button] = box.children;
   const show = () => {
     const { current } = app.desk,
-      empty = !current?.piece.notes.length && NONE;
-    able(button, title, app.model.lacks.accompany ?? false, empty, app.composer.busy && BUSY);
+      empty = !current?.piece.notes.length && NONE,
+      reasons = [empty, !empty && lack(current.piece), app.composer.why];
+    able(button, title, app.model.lacks.accompany ?? false, ...reasons);
     button.popoverTargetElement = button.ariaDisabled === "true" ? null : box.list;
   };
   return Object.assign(box, { show });
 }
 
+const drumsOf = (piece) => tracksWithNotes(piece).filter((index) => piece.tracks[index].drum);
+
 // A field for any other instrument, with the list of all; `add` takes its name once it is typed or chosen.
 function otherField(app, add) {
-  const all = INSTRUMENTS.map((value) => make("option", "", "", { value })),
-    list = make("datalist", "", all, { id: "mg-instruments" }),
-    hint = { placeholder: "Flute, Banjo, …" },
+  const hint = { placeholder: "Flute, Banjo, …" },
     box = field("other-part", "Any other instrument", "input", hint);
-  box.input.setAttribute("list", list.id);
-  box.append(list);
+  suggest(box, INSTRUMENTS);
   // Returns false for a name that is no instrument.
   function take() {
     const { value } = box.input,
@@ -79,10 +81,10 @@ export function addMenu(app) {
   function show() {
     base();
     const { piece } = app.desk.current ?? {},
-      // There is one drum kit, which "Tracks" rewrites.
-      hasDrums = piece && tracksWithNotes(piece).some((index) => piece.tracks[index].drum),
+      hasDrums = Boolean(piece && drumsOf(piece).length),
       [drums] = boxes();
-    drums.closest("label").hidden = hasDrums;
+    drums.disabled = hasDrums;
+    drums.closest("label").title = hasDrums ? DRUMS : "";
     if (hasDrums) drums.checked = false;
     const isChosen = other.input.value || boxes().some((one) => one.checked);
     able(go, "Write takes with these parts", !isChosen && "Choose a part.");
@@ -93,8 +95,20 @@ export function addMenu(app) {
   return Object.assign(box, { show });
 }
 
+// Chord symbols keep to those that are given, unless all are.
 export function harmoniseMenu(app) {
-  const item = ([part, text]) =>
-    action(text, () => app.composer.start({ kind: "accompany", parts: [part] }), "mg-item");
-  return jobMenu(app, "Harmonise", "Write chords to the piece", HARMONIES.map(item));
+  const areGiven = () => {
+    const { chords } = app.desk.current.piece;
+    return chords.length > 0 && !chords.some(([, , isGuess]) => isGuess);
+  };
+  const write = (part) =>
+    app.composer.start({ kind: "accompany", parts: [part], keepsChords: !areGiven() });
+  const items = HARMONIES.map(([part, text]) => action(text, () => write(part), "mg-item")),
+    lack = (piece) => drumsOf(piece).length === tracksWithNotes(piece).length && ONLY_DRUMS,
+    box = jobMenu(app, "Harmonise", "Write chords to the piece", items, lack);
+  box.list.addEventListener(
+    "beforetoggle",
+    () => (items[0].textContent = areGiven() ? OTHERS : HARMONIES[0][1]),
+  );
+  return box;
 }

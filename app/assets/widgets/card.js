@@ -14,7 +14,6 @@ const ACTS = {
   loop: "Loop",
   delete: "Delete",
 };
-const BUSY = "The model is composing; press Stop first.";
 const GROWING = "This take is still being written; press Stop or wait until it ends.";
 
 // The parts of a card. `show` takes an entry and how its roll shows it.
@@ -46,7 +45,7 @@ export function cardParts(app, entryOf, { name = "", ...options }) {
 // Label each action with what it would do to the bars, or why it is not possible.
 function showActs(acts, { model, composer }, { piece, state }, { first, stop }, picked) {
   // While a take is being written, its bars can be neither cut nor deleted.
-  const busy = composer.busy && BUSY,
+  const busy = composer.why,
     growing = state === "running" && GROWING,
     empty = !noteCount(piece) && "There are no notes to work from yet.",
     last = stop >= barCount(piece) && "The piece already ends here.",

@@ -70,7 +70,7 @@ function trackLine(app, track, index) {
       `Write ${track.name} again; the other parts stay as they are.`,
       lacks.accompany ?? false,
       !tracksWithNotes(piece).some((one) => one !== index) && ALONE,
-      app.composer.busy && "The model is composing; press Stop first.",
+      app.composer.why,
     );
   };
   return line;

@@ -121,6 +121,15 @@ export function field(id, label, tag = "input", more = {}) {
   return Object.assign(box, { input, show });
 }
 
+// Offer values in a field; others can be typed.
+export function suggest({ input }, values) {
+  const list = make("datalist", "", options(values.map((value) => [value, ""])), {
+    id: `${input.id}-list`,
+  });
+  input.setAttribute("list", list.id);
+  input.after(list);
+}
+
 // The options of a select, from pairs [value, text].
 export const options = (pairs) => pairs.map(([value, text]) => make("option", "", text, { value }));
 

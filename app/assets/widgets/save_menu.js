@@ -1,7 +1,7 @@
 // Saving a piece: as MIDI (whole, one track, the new bars), as a score or as audio. If
 // playback differs from what is written, as by a transposition or a muted track, both versions are offered.
+import { isMidi } from "../desk/file.js";
 import { changesHeard, changesOf, isAllSilent, tracksWithNotes } from "../music/heard.js";
-import { isMidi } from "../music/midi.js";
 import { barCount, cutOf } from "../music/piece.js";
 import { action, download, fileName, make, menu } from "./parts.js";
 
@@ -16,11 +16,7 @@ export const asKept = (entry) =>
 export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
 const LOST = "Written from the notes only, without the other contents of the file you opened.";
 
-const settingOf = ({ desk }, entry) => ({
-  mix: desk.mixOf(entry),
-  tempo: desk.settings.tempo,
-  transpose: desk.settings.transpose,
-});
+const settingOf = ({ desk }, entry) => ({ ...desk.settings, mix: desk.mixOf(entry) });
 
 // An entry without a file that is not MIDI.
 const plain = (entry) => ({ ...entry, file: null, fileName: null });
@@ -95,21 +91,25 @@ function savesOf(app, entry) {
 
 // Let the MIDI file be dragged from the button to the desktop or another program (DownloadURL, in Chrome and Edge).
 function dragOut(button, app, entryOf) {
-  let url = "";
+  let made = null, // the entry whose file is at the address
+    url = "";
   const ready = async () => {
     const entry = entryOf();
-    if (entry.state === "running") return;
-    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
-    if (!bytes) return;
+    if (entry === made || entry.state === "running") return;
     URL.revokeObjectURL(url);
-    url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
+    [made, url] = [entry, ""];
+    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
+    if (made !== entry) return;
+    if (bytes) url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
+    else made = null;
   };
   button.draggable = true;
   button.title = "Press to save, or drag to the desktop or a DAW as MIDI";
   for (const type of ["pointerenter", "pointerdown"]) button.addEventListener(type, ready);
-  button.addEventListener("dragstart", ({ dataTransfer }) => {
-    const name = `${fileName(entryOf().title)}.mid`;
-    dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
+  button.addEventListener("dragstart", (event) => {
+    if (!url || made !== entryOf()) return event.preventDefault();
+    const name = `${fileName(made.title)}.mid`;
+    return event.dataTransfer.setData("DownloadURL", `${MIDI}:${name}:${url}`);
   });
 }
 

@@ -20,25 +20,13 @@ const OPTIONS = {
   autoGenerateMultipleRestMeasuresFromRestMeasures: false, // keep one bar of the score per bar of the piece
 };
 
-async function written(app, entry) {
-  return (await app.requests.made(entry, "score")).text();
-}
-
-// The MusicXML that a piece was opened from, with new notes if written into it; null if there is none.
-async function ownOf(app, entry) {
-  const kept = asKept(entry);
-  if (isXml(kept.file)) return new Response(await app.requests.saved(kept)).text();
-  const isOwn = !entry.kept && entry.file && NOTATED.test(entry.fileName ?? "");
-  return isOwn ? written(app, entry) : null;
-}
-
-// The MusicXML of an entry, and whether it is its own; otherwise its bars are those of the page. It is passed to the
-// engraver as a document, since unrecognised text would be fetched as a URL.
+// The MusicXML of an entry: that from which the piece was opened, with new notes if they are written into it, and otherwise
+// one with the bars of the page. The engraver gets it as a document, since unrecognised text would be fetched as a URL.
 async function scoreOf(app, entry) {
-  const parsed = (xml) => new DOMParser().parseFromString(xml, "application/xml");
-  const own = parsed((await ownOf(app, entry)) ?? "<none/>");
-  if (own.documentElement.nodeName === "score-partwise") return { score: own, isOwn: true };
-  return { score: parsed(await written(app, { ...entry, file: null })), isOwn: false };
+  const kept = asKept(entry),
+    isOwn = isXml(kept.file) || Boolean(kept.file && NOTATED.test(kept.fileName ?? ""));
+  const score = await app.requests.made(isOwn ? kept : { ...entry, file: null }, "score");
+  return { score: new DOMParser().parseFromString(await score.text(), "application/xml"), isOwn };
 }
 
 export class ScoreView {

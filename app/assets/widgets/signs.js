@@ -1,7 +1,7 @@
 // Tempo, key and metre in the head of the piece, and the menu that sets them.
 import { keyName } from "../music/keys.js";
 import { barAt, barCount, beatOf } from "../music/piece.js";
-import { action, choice, field, make, menu, onFields } from "./parts.js";
+import { action, choice, field, make, menu, onFields, suggest } from "./parts.js";
 
 const TEMPO = { type: "number", min: 20, max: 400, step: 1 };
 const METRES = ["4/4", "3/4", "2/4", "6/8", "2/2", "9/8", "12/8", "3/8", "6/4", "5/4", "7/8"];
@@ -9,7 +9,7 @@ const ABOUT = "The key is used in what is written if most notes fit it.";
 const PAUSE = 2500,
   SETTLED = 900; // milliseconds between taps that begin anew, and after the last one
 const KEYS = [0, 1].flatMap((minor) =>
-  Array.from({ length: 13 }, (_, place) => [place - 6, minor]).map(([fifths]) => [
+  Array.from({ length: 15 }, (_, place) => place - 7).map((fifths) => [
     `${fifths} ${minor}`,
     keyName(fifths, minor),
   ]),
@@ -68,16 +68,11 @@ export function signsMenu(app, roll) {
     ),
     key = choice("key", "Key", KEYS),
     metre = field("metre", "Time signature", "input", { type: "text", maxLength: 5 }),
-    list = make(
-      "datalist",
-      "",
-      METRES.map((value) => make("option", "", "", { value })),
-    ),
     from = make("p", "mg-menu-words"),
-    within = [make("div", "mg-row", [tempo, tap]), key, metre, list, from],
+    within = [make("div", "mg-row", [tempo, tap]), key, metre, from],
     box = menu("", [...within, make("p", "mg-menu-words", ABOUT)], "mg-signs"),
     [button] = box.children;
-  metre.input.setAttribute("list", (list.id = "mg-metres"));
+  suggest(metre, METRES);
 
   // Where the signs are set: at the selected bars, else at the beat that playback has reached.
   function here() {

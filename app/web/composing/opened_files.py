@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from app.web.composing.plain_piece import is_plain, reading_of_written, score_of
 from app.web.composing.streamed_takes import files_of, reading_data
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
@@ -123,9 +124,15 @@ def reading_of(piece: Piece, data: bytes, name: str) -> dict[str, Any] | None:
 
 
 def _changed(data: bytes, name: str, edits: Any, made: dict[str, Any] | None) -> bytes | str:
-    """Return a file with changes, or the reason why it cannot hold them."""
+    """Return a file with changes, or the reason why it cannot hold them; a piece without a file is written to one."""
+    changes, reading = edits_from(edits)
+    if is_plain(data):
+        score = score_of(data)
+        data, reading = midi(score, provenance=made), reading_of_written(score)
+        if not changes:
+            return data
     try:
-        return changed(data, *edits_from(edits), suffix=Path(name).suffix, provenance=made)
+        return changed(data, changes, reading, suffix=Path(name).suffix, provenance=made)
     except NotKept as error:
         return f"your file cannot hold the edits: {error}"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from app.web.composing.plain_piece import reading_of_written
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.chords import key as estimated_key
@@ -21,7 +22,6 @@ from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
 from tokenization.midi.instruments import INSTRUMENTS
-from tokenization.midi.writing import written_ticks_per_beat
 from tokenization.score import Columns, Score, Track
 
 
@@ -123,7 +123,7 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
     if not len(take.score.notes):
         return {"midi": ""}
     plain = replace(take, edit=None).file(".mid")[0]
-    files = {"midi": as_text(plain), "reading": reading_data(_plain_reading(take.score))}
+    files = {"midi": as_text(plain), "reading": reading_data(reading_of_written(take.score))}
     if take.edit is None or take.edit.kind not in ("midi", "musicxml"):
         return files
     kind = take.edit.kind
@@ -131,12 +131,13 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
     data, said = take.file(suffix)
     if said:
         return {**files, "notKept": said}
-    heard = _heard_as(data, take.score, language)
+    file = read_file(data, limits=UPLOAD)
+    heard = _heard_as(file, take.score, language)
     if heard is not None:
         files["reading"] = reading_data(Reading.of(heard, language.onset_steps))
     if heard is not None and kind == "midi":
         return {**files, "midi": as_text(data)}
-    reading = reading_data(_reading_in(data, take.score, take.edit))
+    reading = reading_data(_reading_in(file, take.score, take.edit))
     kept = {"data": as_text(data), "ending": suffix, "same": heard is not None, "reading": reading}
     return {**files, "kept": kept}
 
@@ -151,26 +152,13 @@ def reading_data(reading: Reading) -> dict[str, Any]:
     return asdict(reading)
 
 
-def _plain_reading(score: Score) -> Reading:
-    """Return the reading of the MIDI file that holds a score alone, with its used tracks in order."""
-    used = np.unique(score.notes.track).tolist()
-    return Reading(
-        ticks_per_beat=score.ticks_per_beat,
-        sources=tuple(
-            (used.index(track),) if track in used else () for track in range(len(score.tracks))
-        ),
-        file_ticks=(0.0, float(written_ticks_per_beat(score.ticks_per_beat))),
-    )
-
-
-def _reading_in(data: bytes, score: Score, edit: Edit) -> Reading:
+def _reading_in(file: Score, score: Score, edit: Edit) -> Reading:
     """Return the reading of a file into which a score was written; its tracks are found by their notes."""
     beats = edit.heard.file_times.beats
     last = max(score.end_ticks / score.ticks_per_beat, float(beats[-1]) + 1)
     beats = np.unique([*beats, edit.start / score.ticks_per_beat, last])
     ticks = edit.tick_of(np.rint(beats * score.ticks_per_beat)).astype(np.float64)
     apart = np.flatnonzero(np.diff(ticks, prepend=-np.inf) > 0)
-    file = read_file(data, limits=UPLOAD)
     scale = float(file.file_times.columns[1][-1]) / file.ticks_per_beat
     places = defaultdict[tuple[int, int], set[int]](set)
     for at, pitch, track in zip(*(file.notes.columns[n].tolist() for n in (0, 2, 4)), strict=True):
@@ -192,10 +180,10 @@ def _reading_in(data: bytes, score: Score, edit: Edit) -> Reading:
     )
 
 
-def _heard_as(data: bytes, score: Score, language: Language) -> Score | None:
+def _heard_as(file: Score, score: Score, language: Language) -> Score | None:
     """Return a file as a language reads it if that is a score, with its bars and notes apart from durations."""
     try:
-        heard = piece_of(language, read_file(data, limits=UPLOAD), "").score
+        heard = piece_of(language, file, "").score
     except ValueError:
         return None
     bars = bar_count(score)

@@ -1,6 +1,7 @@
 """Edits of the page are changes of the opened file, which is kept through saving and composing."""
 
 import base64
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from tests.tokenization.midi.test_changing import gone_and_new
 from tests.tokenization.midi.test_keeping import band
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.edit import NotKept
+from tokenization.midi.reading import read_midi
 
 MODEL = "untrained:tiny:ensemble"
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
@@ -122,3 +124,41 @@ def test_a_file_of_another_program_that_changed_since_is_not_edited_at_random(de
         desk.save(replace(asked(other, edits=edits), name="a.musicxml"))
     with pytest.raises(NotKept, match="cannot hold the edits"):
         desk.save(asked(band(bars=1)[:300], edits=edits))
+
+
+PLAIN: dict[str, Any] = {
+    "ticks": 12, "notes": [0, 12, 60, 80, 0, 12, 6, 36, 90, 2], "tempos": [[0, 2]], "meters": [[0, 3, 4]],
+    "tracks": [{"name": name, "program": 40, "drum": name == "Kit"} for name in ("Lead", "Silent", "Kit")],
+    "chords": [[0, "C_M", 0, ""], [24, "F_7", 1, "F7♯9"]], "key": [-3, 1, 0],
+}  # fmt: skip
+NO_EDITS = {"reading": None, "changes": []}
+
+
+def plain_piece(**changes: Any) -> bytes:
+    return json.dumps({**PLAIN, **changes}).encode()
+
+
+def test_a_piece_without_a_file_is_written_to_one(desk: Desk):
+    made = {"model": "ü", "seed": 7}
+    data = saved(desk, asked(plain_piece(), edits=NO_EDITS, made=made))
+    score = read_midi(data)
+    assert [(t.name, t.is_drum) for t in score.tracks] == [("Lead", False), ("Kit", True)]
+    assert (score.key_signature, score.meters.numerator.tolist()) == ((-3, True), [3])
+    assert score.tempos.beats_per_minute.round(2).tolist() == [3.58]  # the slowest possible
+    assert [(m.text, m.is_guess) for m in score.markers] == [("Cmaj", False), ("F7♯9", True)]
+    assert b'musicgen {"model": "\\u00fc", "seed": 7}' in data
+    row = [12, 6, 36, 90, 2]
+    later = [{"change": "notes", "rows": [[row, [18, *row[1:]]]]}]
+    moved = read_midi(saved(desk, asked(plain_piece(), edits={"reading": None, "changes": later})))
+    assert moved.notes.onset_ticks.tolist() == [0, 720]
+    assert opened(desk, plain_piece(), edits=NO_EDITS)["piece"]["notes"][:3] == [0, 24, 60]
+
+
+@pytest.mark.parametrize("wrong", [
+    {"notes": [1, 2, 3]}, {"notes": [-1, 1, 60, 80, 0]}, {"notes": [0, 1, 60, 80, 9]}, {"notes": ["x"]},
+    {"notes": [0, 1, 200, 80, 0]}, {"ticks": 0}, {"meters": [[0, 3, 3]]}, {"chords": [[0]]}, {"chords": [["a", 1]]},
+    {"tempos": [[0]]}, {"tracks": [{"name": "a"}]}, {"notes": []}, {"more": 1}, {"key": [1]},
+])  # fmt: skip
+def test_what_is_no_piece_is_refused(desk: Desk, wrong: dict[str, Any]):
+    with pytest.raises(ValueError, match=r"."):
+        saved(desk, asked(plain_piece(**wrong), edits=NO_EDITS))

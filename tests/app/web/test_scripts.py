@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.web import page
 from app.web.composing.requests import MOST_BARS, MOST_DRAWN, MOST_VARIATIONS
 from tests.tools.house import circles
 
@@ -48,6 +49,18 @@ def test_scripts(where: str, request: pytest.FixtureRequest):
         assert count > 1
         assert failed == []
     page.context.close()
+
+
+def test_scripts_load_at_once_wherever_the_program_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "vendor" / "worker"
+    for name in ("page/main.js", "vendor/lib.js"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text("")
+    monkeypatch.setattr(page, "ASSETS", folder)
+    found = re.findall(r'modulepreload" href="at/([^"]*)', page.html("at", {}))
+    assert found == ["page/main.js"]
 
 
 def test_limits_of_a_project_match_the_servers():

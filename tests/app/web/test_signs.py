@@ -42,6 +42,8 @@ def test_tempo_key_and_metre_are_set_and_saved(page: Page):
     assert desk(page) == before
     setting(page, "bpm", "72")
     expect(head).to_have_text("72 BPM · C major? · 4/4")
+    keys = page.locator("#mg-key-input option").all_text_contents()
+    assert {"C♯ major", "C♭ major", "A♯ minor", "A♭ minor"} <= {*keys}
     setting(page, "key", "A minor")
     expect(head).to_have_text("72 BPM · A minor · 4/4")
     choose_bars(page, 5, 5)

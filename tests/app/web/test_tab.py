@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.web.desk import NOT_KEPT
 from app.web.folder import SILENT, Made, write
 from app.web.offered_models import example
 from app.web.tab import Tab
@@ -15,6 +16,7 @@ from tests.app.web.hands import SHOWN, await_end, go_on
 from tests.app.web.sites import save_small, served, write_site
 from tests.musicgen.kernel import same_music
 from tests.musicgen.kernel.test_same_music import GOLDEN
+from tests.tokenization.notation.scores import bars, note, score
 
 JAZZ = example("trio-jazz")
 ALARM = "#mg-dock [role=alert]"
@@ -76,6 +78,14 @@ def test_a_refusal_is_one_sentence(tab: Tab, what: str, wanted: dict, data: byte
     head, plain = answered(tab, what, wanted, data, "it.mid")
     assert head["status"] == 400
     assert json.loads(plain)["detail"].startswith(sentence)
+
+
+def test_a_file_that_cannot_hold_the_edits_has_a_status_of_its_own(tab: Tab):
+    file = score(bars(note("C", 5, 48)))
+    edits = {"reading": None, "changes": [{"change": "metre", "beats": 3, "unit": 4}]}
+    head, plain = answered(tab, "save", {"edits": edits}, file, "it.musicxml")
+    assert head["status"] == NOT_KEPT
+    assert "cannot hold the edits" in json.loads(plain)["detail"]
 
 
 @pytest.fixture

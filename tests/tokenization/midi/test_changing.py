@@ -514,6 +514,9 @@ def test_plain_data_and_back():
     ({"change": "tempo", "bpm": 96, "start": 1 << 20}, "after the end of the piece"),
     ({"change": "cut", "start": 100, "stop": 100}, "must be later"),
     ({"change": "notes", "rows": [[None, [0, 1, 200, 3, 0]]]}, "cannot be in a file"),
+    ({"change": "notes", "rows": [[None, [0, 1, 60.5, 3, 0]]]}, "cannot be in a file"),
+    ({"change": "notes", "rows": [[None, ["0", 1, 60, 3, 0]]]}, "cannot be in a file"),
+    ({"change": "notes", "rows": [[None, [0, float("inf"), 60, 3, 0]]]}, "cannot be in a file"),
     ({"change": "notes", "rows": [[None, None]]}, "pairs of a note before and after"),
     ({"change": "order", "tracks": [0, 0, 1, 2, 3]}, "must name each"),
     ({"change": "drop", "tracks": [0, 1, 2, 3, 4]}, "no notes would be left"),
@@ -522,6 +525,15 @@ def test_plain_data_and_back():
 def test_wrong_changes_are_refused_in_a_sentence(wrong, said):
     with pytest.raises(ValueError, match=said):
         made(band(), wrong)
+
+
+def test_a_note_moves_by_less_than_a_tick_of_the_piece():
+    """A language counts in coarser ticks than a file."""
+    data = band()
+    reading = Reading.of(read_file(data).rescaled(12))
+    row = [[0, 12, 36, 100, 3], [1.5, 11.25, 36, 100, 3]]
+    _, new = gone_and_new(data, made(data, {"change": "notes", "rows": [row]}, reading=reading))
+    assert [one.tick for one in new] == [60]
 
 
 def test_a_change_of_a_note_that_the_file_lacks_is_not_kept():
@@ -558,3 +570,44 @@ def test_chords_are_all_that_changes(data, first, symbols, is_guess):
     inside = [one for one in score.markers if start * scale <= one.onset_ticks < stop * scale]
     chords = [(one.text.replace("maj", ""), one.is_guess) for one in inside if parse(one.text)]
     assert chords == [(symbol, is_guess) for symbol in symbols]
+
+
+def marked(*texts: tuple[int, str]) -> bytes:
+    """Return a file with a note in each bar, and with markers at some bars."""
+    marks = [(bar * BAR, meta("marker", text=text)) for bar, text in texts]
+    strikes = [(bar * BAR, message("note_on", note=60)) for bar in range(BARS)]
+    ends = [(bar * BAR + BEAT, message("note_off", note=60)) for bar in range(BARS)]
+    marks.append((END - 1, meta("lyrics", text="end")))
+    return saved(1, BEAT, marks, sorted([*strikes, *ends], key=lambda one: one[0]))
+
+
+def texts_of(data: bytes) -> list[tuple[int, str]]:
+    events = [one for one in all_events(data) if one.kind in ("marker", "cue_marker")]
+    return sorted((event.tick // BAR, plain(event)["text"]) for event in events)
+
+
+def test_no_chord_and_a_guess_of_earlier_versions_are_chord_symbols_everywhere():
+    data = marked((0, "F"), (1, "N.C."), (2, "C?"), (3, "go?"))
+    chords = {"change": "chords", "ticks": [BAR], "symbols": ["Am"], "guesses": [0]}
+    over = made(data, {**chords, "start": BAR, "stop": 3 * BAR})
+    assert texts_of(over) == [(0, "F"), (1, "Am"), (3, "C?"), (3, "go?")]
+    up = made(data, {"change": "transpose", "semitones": 2})
+    assert texts_of(up) == [(0, "G"), (1, "N.C."), (2, "D?"), (3, "go?")]
+    left = made(data, {"change": "cut", "start": BAR, "stop": 2 * BAR})
+    assert texts_of(left) == [(0, "F"), (1, "C?"), (2, "go?")]
+    left = made(marked((0, "F"), (1, "N.C.")), {"change": "cut", "start": BAR, "stop": 2 * BAR})
+    assert texts_of(left) == [(0, "F"), (1, "N.C.")]
+
+
+def test_names_of_sections_are_no_chord_symbols():
+    data = marked((0, "A"), (1, "B"), (2, "A"))
+    assert texts_of(made(data, {"change": "transpose", "semitones": 2})) == texts_of(data)
+    chords = {"change": "chords", "ticks": [0], "symbols": ["Am"], "guesses": [0]}
+    assert texts_of(made(data, chords)) == [(0, "A"), (0, "Am"), (1, "B"), (2, "A")]
+    assert texts_of(made(data, {"change": "cut", "start": 0, "stop": BAR})) == [(0, "B"), (1, "A")]
+
+
+def test_a_key_of_some_bars_ends_with_them_in_a_file_without_one():
+    out = made(marked(), {"change": "key", "fifths": 3, "start": BAR, "stop": 2 * BAR})
+    keys = [(one.tick, plain(one)["key"]) for one in all_events(out) if one.kind == "key_signature"]
+    assert keys == [(BAR, "A"), (2 * BAR, "C")]

@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
@@ -22,7 +23,7 @@ from tests.app.web.hands import downloaded, playback, rest, send
 from tests.tokenization.midi.all_events import Event, all_events
 from tests.tokenization.notation.musicxml.test_changing import elements
 from tests.tools.options import options
-from tests.tools.page.jobs import read_by_others
+from tests.tools.page.jobs import WIDTH, cells, read_by_others, reasons
 from tests.tools.page.own_files import DRUMS, OwnFile, own_files
 from tokenization.changes import changes_from
 from tokenization.edit import NotKept
@@ -94,7 +95,7 @@ class Kind:
     ] = ()  # what can be another for all events: their chunk, the name of their track
 
 
-def _row(place: Place, *changes: int) -> dict[str, Any]:
+def _row(place: Place, *changes: float) -> dict[str, Any]:
     after = [value + by for value, by in zip(place.row, [*changes, 0, 0, 0, 0], strict=False)]
     return {"change": "notes", "rows": [[place.row, after]]}
 
@@ -114,6 +115,8 @@ KINDS: dict[str, Kind] = {
                       save="MIDI as heard", meant=_of("note", "key_signature", "marker", "cue_marker")),
     "tempo": Kind(lambda p: [{"change": "tempo", "times": 1.5}], settings=(("tempo", 1.5),), save="MIDI as heard",
                   meant=_of("set_tempo")),
+    "swing": Kind(lambda p: [_row(p, p.beat / 7)], settings=(("swing", 66), ("humanise", 50)), save="MIDI as heard",
+                  meant=_of("note")),
     "mute": Kind(lambda p: [{"change": "drop", "tracks": [p.row[4]]}], mix="mute: true", save="MIDI as heard",
                  meant=_own, loose=("chunk",)),
     "instrument": Kind(lambda p: [{"change": "program", "track": p.row[4], "program": 71}], mix="program: 71",
@@ -310,24 +313,17 @@ def _place_of(file: OwnFile, told: dict[str, Any]) -> Place:
 
 def table(title: str, found: dict[tuple[str, str], Outcome]) -> str:
     """Return the outcomes by edit and file as text."""
-    kinds, names = ([*dict.fromkeys(pair[place] for pair in found)] for place in (0, 1))
-    wide = max(map(len, kinds))
-    lines = [title, f"{'':<{wide}} " + " ".join(f"{name:>11}" for name in names)]
-    lines += [
-        f"{kind:<{wide}} " + " ".join(f"{found[kind, name].cell:>11}" for name in names)
-        for kind in kinds
-    ]
-    for field in ("not_kept", "failed"):
-        for said in dict.fromkeys(getattr(one, field) for one in found.values()):
-            where = [f"{k} ({n})" for (k, n), one in found.items() if getattr(one, field) == said]
-            lines += [f"{field.replace('_', ' ')}: {said} – {', '.join(where)}"] if said else []
+    lines = [title, *cells(found)]
+    lines += reasons("not kept", {key: one.not_kept for key, one in found.items()})
+    lines += reasons("failed", {key: one.failed for key, one in found.items()})
     done = [one for one in found.values() if one.read]
     notes = sum(bool(one.not_kept) for one in found.values())
     by = ", ".join(f"{n} by {name}" for name, n in Counter(one.read for one in done).items())
-    lines.append(
+    lines += wrap(
         f"{len(found)} edits: {len(done)} saved in the file, {notes} as notes, "
         f"{len(found) - len(done) - notes} failed; {sum(one.changed for one in done)} events changed "
-        f"outside; read again: {by}"
+        f"outside; read again: {by}",
+        WIDTH,
     )
     return "\n".join(lines)
 

@@ -11,9 +11,11 @@ import io
 import sys
 import warnings
 import xml.etree.ElementTree as ET
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from textwrap import wrap
+from typing import Protocol
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -40,6 +42,9 @@ COMPARED = (
     "sound",
     "figured-bass",
 )  # elements that are compared
+
+
+WIDTH, FILES_A_LINE = 80, 4  # of the tables
 
 
 class Refused(Exception):
@@ -97,9 +102,9 @@ def add(*names: str) -> Callable[[Page], None]:
         press(page, "Add part", ".mg-stage")
         for name in names:
             box = page.locator(".mg-jobs-parts").get_by_label(name, exact=True)
-            if not box.is_visible():
+            if box.is_disabled():
                 page.keyboard.press("Escape")
-                raise Refused(f"the piece has {name.lower()}, which “Tracks” rewrites")
+                raise Refused(box.locator("..").get_attribute("title"))
             box.check()
         press(page, "Write", ".mg-stage")
 
@@ -108,7 +113,7 @@ def add(*names: str) -> Callable[[Page], None]:
 
 def harmonise(page: Page) -> None:
     press(page, "Harmonise", ".mg-stage")
-    press(page, "Chord symbols", ".mg-stage")
+    page.locator(".mg-jobs .mg-item").first.click()
 
 
 def new_idea(page: Page) -> None:
@@ -241,34 +246,58 @@ def _changed_elements(old: bytes, new: bytes, job: str, where: dict) -> int:
 # The table.
 
 
+class Cell(Protocol):
+    """What a table has of a row and a file."""
+
+    @property
+    def cell(self) -> str: ...
+
+
+def cells(found: Mapping[tuple[str, str], Cell]) -> list[str]:
+    """Return the cells by row and file as lines, of a few files below each other."""
+    rows, names = ([*dict.fromkeys(key[place] for key in found)] for place in (0, 1))
+    wide, lines = max(map(len, rows)), list[str]()
+    for first in range(0, len(names), FILES_A_LINE):
+        some = names[first : first + FILES_A_LINE]
+        lines += ["", f"{'':<{wide}} " + " ".join(f"{name:>11}" for name in some)]
+        lines += [
+            f"{row:<{wide}} " + " ".join(f"{found[row, name].cell:>11}" for name in some)
+            for row in rows
+        ]
+    return [*lines, ""]
+
+
+def reasons(kind: str, said: Mapping[tuple[str, str], str]) -> list[str]:
+    """Return the reasons that some cells have, as lines with their rows and files."""
+    lines = list[str]()
+    for reason in dict.fromkeys(filter(None, said.values())):
+        of: dict[str, list[str]] = defaultdict(list)
+        for (row, name), one in said.items():
+            if one == reason:
+                of[name].append(row)
+        every = len({row for row, _ in said})
+        where = "; ".join(
+            f"{name}: {', '.join(some) if len(some) < every else 'all'}"
+            for name, some in of.items()
+        )
+        lines += wrap(f"{kind}: {reason} ({where})", WIDTH, subsequent_indent="  ")
+    return lines
+
+
 def table(found: dict[tuple[str, str], Outcome]) -> str:
     """Return the outcomes by job and file as text."""
-    jobs, names = (
-        [*dict.fromkeys(job for job, _ in found)],
-        [*dict.fromkeys(name for _, name in found)],
-    )
-    wide = max(map(len, jobs))
-    lines = [f"{'':<{wide}} " + " ".join(f"{name:>11}" for name in names)]
-    lines += [
-        f"{job:<{wide}} " + " ".join(f"{found[job, name].cell:>11}" for name in names)
-        for job in jobs
-    ]
+    lines = cells(found)
     for kind in ("refused", "failed"):
-        for said in dict.fromkeys(getattr(one, kind) for one in found.values()):
-            where = [
-                f"{job} ({name})"
-                for (job, name), one in found.items()
-                if said and getattr(one, kind) == said
-            ]
-            lines += [f"{kind}: {said} – {', '.join(where)}"] if said else []
+        lines += reasons(kind, {key: getattr(one, kind) for key, one in found.items()})
     done = [one for one in found.values() if one.read]
     by = Counter(one.read for one in done)
     read = " and ".join(f"{many} by {name}" for name, many in by.items())
     refused = sum(bool(one.refused) for one in found.values())
     changed = sum(one.changed for one in done)
-    lines.append(
+    lines += wrap(
         f"{len(found)} jobs: {len(done)} done, {refused} refused, {len(found) - len(done) - refused} failed; "
-        f"{changed} events changed outside; read again: {read}"
+        f"{changed} events changed outside; read again: {read}",
+        WIDTH,
     )
     return "\n".join(lines)
 

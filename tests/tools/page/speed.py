@@ -3,6 +3,9 @@
 For first visits with an empty cache, prints the seconds from the address to a page that shows a piece, the seconds from
 play to the first sound, and the frames per second while a piece of 5,000 notes scrolls and while it plays.
 
+Of these visits, each opens an own file at once, clicks Continue and plays the take with its first note: prints the
+seconds from the address to the file on the page, to the first new note, and to its sound.
+
 Then a user clicks Continue with the default settings, on one example after another, and stops at the first note; the
 first clicks run to the end. With --look 3, each piece is on the page for three seconds before the click, while the
 server reads it in advance. Prints the seconds to the first new note painted, and of the complete runs the speed as a
@@ -16,6 +19,7 @@ from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
 from tests.app.web.hands import open_example
 from tests.tools.options import options
+from tests.tools.page.own_files import own_files
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 
@@ -35,6 +39,35 @@ SOUND = """async () => {
   }
   player.pause();
   return (performance.now() - begun) / 1000;
+}"""
+# The seconds from the address to an own file, to the first new note, and to its sound.
+OWN = """async ([name, bytes]) => {
+  const until = async (test) => {
+    for (;;) {
+      const found = test();
+      if (found) return found;
+      await new Promise((done) => setTimeout(done, 4));
+    }
+  };
+  const find = (selector) => until(() => document.querySelector(selector)), now = () => performance.now() / 1000;
+  const input = await find("#mg-file"), files = new DataTransfer();
+  files.items.add(new File([Uint8Array.from(bytes)], name));
+  input.files = files.files;
+  input.dispatchEvent(new Event("change"));
+  await until(() => window.musicgen?.desk.current?.fileName === name);
+  const opened = now();
+  (await find("#mg-go")).click();
+  await until(() => parseInt(document.querySelector(".mg-take .mg-facts")?.textContent) > 0);
+  const written = now(), { player, desk } = musicgen;
+  (await find(".mg-take .mg-play")).click();
+  await player.synth.ready;
+  const ear = player.synth.context.createAnalyser(), heard = new Float32Array(1024), [{ piece, region }] = desk.takes;
+  player.synth.output.connect(ear);
+  await until(() => {
+    ear.getFloatTimeDomainData(heard);
+    return player.tick >= piece.lines[region.first] && heard.some((sample) => Math.abs(sample) > 0.003);
+  });
+  return [opened, written, now()];
 }"""
 # The times of 120 frames while scrolling or playing.
 FRAMES = """async (playing) => {
@@ -98,7 +131,7 @@ def click(page: Page, *, whole: bool) -> tuple[float, float]:
     first, last = page.evaluate(WATCH, whole)
     bars, prompt_bars = (
         int(page.locator(f"#mg-{name} input[type=number]").input_value())
-        for name in ("bars", "prompt-bars")
+        for name in ("bars", "chosen")
     )
     score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
     begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
@@ -108,7 +141,8 @@ def click(page: Page, *, whole: bool) -> tuple[float, float]:
 def main() -> None:
     """Measure and print."""
     given = options(__doc__, visits=5, clicks=10, whole=3, look=0.0)
-    ready, sounds, scrolled, played, clicks = [], [], [], [], []
+    ready, sounds, scrolled, played, clicks, own = [], [], [], [], [], []
+    file = own_files()["pop band"]
     with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
@@ -117,6 +151,10 @@ def main() -> None:
             sounds.append(page.evaluate(SOUND))
             scrolled += page.evaluate(FRAMES, False)
             played += page.evaluate(FRAMES, True)
+            page.context.close()
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.goto(address, wait_until="commit")
+            own.append(page.evaluate(OWN, [file.name, [*file.data]]))
             page.context.close()
         page, _ = opened(browser, address)
         for number in range(given.clicks):
@@ -128,6 +166,9 @@ def main() -> None:
     for what, values in (
         ("from the address to a piece on the page, s", ready),
         ("from pressing play to the first sound, s", sounds),
+        ("from the address to an own file, s", [one[0] for one in own]),
+        ("from the address to its first new note, s", [one[1] for one in own]),
+        ("from the address to the sound of that, s", [one[2] for one in own]),
         ("from the click to the first note, s", [first for first, _ in clicks]),
     ):
         print(f"{what:<44}{np.median(values):9.2f}{max(values):9.2f}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenization import changes
 from tokenization.changes import Change, Reading
-from tokenization.edit import NotKept
+from tokenization.limits import NoNotes
 from tokenization.notation.musicxml import note_changes, sign_changes, track_changes
 from tokenization.notation.musicxml.elements import OpenScore
 
@@ -37,10 +37,6 @@ def changed_musicxml(data: bytes, made: Sequence[Change], reading: Reading | Non
         score.check(change)
         try:
             ACTS[type(change)](score, change)
-        except NotKept:
-            raise
-        except ValueError as error:
-            if "contains no notes" in str(error):
-                raise ValueError("no notes would be left; keep at least one") from None
-            raise
+        except NoNotes:
+            raise ValueError("no notes would be left; keep at least one") from None
     return ET.tostring(score.root, encoding="UTF-8", xml_declaration=True) + b"\n"

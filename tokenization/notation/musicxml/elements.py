@@ -6,8 +6,7 @@ import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from math import inf
+from itertools import accumulate, takewhile
 
 import numpy as np
 
@@ -21,7 +20,13 @@ from tokenization.notation.musicxml.reading import (
     written_of,
     xml_of,
 )
-from tokenization.notation.written import TICKS_PER_BEAT, WrittenNote, bar_layout, played
+from tokenization.notation.written import (
+    TICKS_PER_BEAT,
+    WrittenNote,
+    WrittenScore,
+    bar_layout,
+    played,
+)
 from tokenization.score import Track
 
 NAME = "the score"
@@ -30,6 +35,7 @@ ATTRIBUTES = (
     "divisions", "key", "time", "staves", "part-symbol", "instruments", "clef", "staff-details", "transpose",
 )  # fmt: skip
 BEFORE_MUSIC = ("print", "attributes", "barline")  # of a bar
+POSITIONING = ("note", "backup", "forward")
 
 
 @dataclass(slots=True, eq=False)
@@ -127,11 +133,6 @@ class OpenScore:
         """The tick at which the last bar ends."""
         return self.layout.starts[-1] + self.layout.lengths[self.layout.order[-1]]
 
-    def span(self, change: Change) -> tuple[int, float]:
-        """Return the ticks of the score between which a change applies."""
-        tick = self.reading.tick_in_file
-        return tick(change.start), inf if change.stop is None else tick(change.stop)
-
     def bars(self, change: Change) -> tuple[int, int]:
         """Return the first bar of a change and the one after its last; raises NotKept unless these are bar lines."""
         if self.has_repeats and (change.start or change.stop is not None):
@@ -178,7 +179,7 @@ class OpenScore:
 
     def within(self, change: Change, sources: Iterable[int]) -> list[Note]:
         """Return the notes of some tracks in the span of a change; raises NotKept if they are played elsewhere, too."""
-        first, last = self.span(change)
+        first, last = self.reading.span(change)
         half = TICKS_PER_BEAT / (2 * self.reading.steps) if self.reading.steps else 0
         low, high, own = (first - half if first else -1), last - half, {*sources}
         found = [note for note in self.notes if note.source in own and low <= note.start < high]
@@ -197,10 +198,7 @@ class OpenScore:
 
     def in_force(self, part: int, bar: int, path: str, default: float) -> float:
         """Return the last number that the attributes of a part have at a path up to a bar, with it."""
-        for measure in reversed(self.measures[part][: bar + 1]):
-            if found := measure.findall(f"attributes/{path}"):
-                return value(found[-1])
-        return default
+        return in_force(self.measures[part][: bar + 1], path, default)
 
     def transposed(self, part: int, bar: int) -> int:
         """Return the semitones from written to sounding pitch."""
@@ -210,8 +208,7 @@ class OpenScore:
     def attributes(self, part: int, bar: int) -> ET.Element:
         """Return the attributes at the start of a bar, which are added if there are none."""
         measure = self.measures[part][bar]
-        first = [one.tag in BEFORE_MUSIC for one in measure]
-        place = first.index(False) if False in first else len(first)
+        place = head_of(measure)
         if found := [one for one in measure[:place] if one.tag == "attributes"]:
             return found[0]
         measure.insert(place, made := ET.Element("attributes"))
@@ -224,6 +221,64 @@ def value(element: ET.Element | None) -> float:
         return number_in(element, ".") or 0.0
     except ValueError:
         return 0.0
+
+
+def in_force(measures: Sequence[ET.Element], path: str, default: float) -> float:
+    """Return the last number that the attributes of some bars have at a path."""
+    for measure in reversed(measures):
+        if found := measure.findall(f"attributes/{path}"):
+            return value(found[-1])
+    return default
+
+
+def head_of(measure: ET.Element, *tags: str) -> int:
+    """Return the number of elements at the start of a bar with some tags, by default those before its music."""
+    return len([*takewhile(lambda one: one.tag in (tags or BEFORE_MUSIC), measure)])
+
+
+def placed_in(measure: ET.Element) -> list[tuple[ET.Element, float]]:
+    """Return the elements of a bar with their positions in divisions: a note with that of its end."""
+    placed, position = [], 0.0
+    for element in measure:
+        duration = value(element.find("duration"))
+        if element.tag == "note" and {"grace", "chord"} & {child.tag for child in element}:
+            duration = 0.0
+        if element.tag in POSITIONING:
+            position = max(0.0, position + (-duration if element.tag == "backup" else duration))
+        placed.append((element, position))
+    return placed
+
+
+def chord_part(parts: Sequence[ET.Element], written: WrittenScore) -> int:
+    """Return the part to write chords above: the first that has some, or else the first pitched part."""
+
+    def rank(number: int) -> tuple[bool, bool]:
+        has_chords = parts[number].find("measure/harmony") is not None
+        return not has_chords, all(track.is_drum for track in written.parts[number].tracks)
+
+    return min(range(len(parts)), key=rank)
+
+
+def drums_of(entry: ET.Element) -> dict[int, str]:
+    """Return the instruments of the drums of a part by their pitches."""
+    return {
+        round(value(midi.find("midi-unpitched"))) - 1: midi.get("id", "")
+        for midi in entry.iterfind("midi-instrument")
+        if midi.find("midi-unpitched") is not None
+    }
+
+
+def untie(note: ET.Element, kind: str) -> None:
+    """Remove the ties that a note starts, or stops."""
+    for parent in (note, *note.findall("notations")):
+        for tie in [*parent.findall("tie"), *parent.findall("tied")]:
+            if tie.get("type") == kind:
+                parent.remove(tie)
+
+
+def plain(number: float) -> str:
+    """Format a number without an exponent."""
+    return f"{number:.0f}" if number == round(number) else f"{number:.6f}"
 
 
 def put_attribute(attributes: ET.Element, element: ET.Element) -> None:

@@ -22,10 +22,20 @@ from tokenization.analysis.spelling import MIDDLE, Key, keys_of
 from tokenization.edit import Bar, Edit, NotKept, new_bars
 from tokenization.limits import GENEROUS
 from tokenization.notation.musicxml.document import tree_of, xml_of
+from tokenization.notation.musicxml.elements import (
+    POSITIONING,
+    chord_part,
+    drums_of,
+    in_force,
+    placed_in,
+    plain,
+    untie,
+    value,
+)
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.musicxml.instruments import Layout, layout_of, name_of
 from tokenization.notation.musicxml.part_writing import PartWriter, write_entry
-from tokenization.notation.musicxml.reading import number_in, written_of
+from tokenization.notation.musicxml.reading import written_of
 from tokenization.notation.musicxml.rhythm import DIVISIONS
 from tokenization.notation.musicxml.unfolding import unfold
 from tokenization.notation.musicxml.writing import Part, staves_of
@@ -33,7 +43,6 @@ from tokenization.notation.written import TICKS_PER_BEAT, SharedBar, bar_layout,
 from tokenization.score import Notes, Score, Track
 
 NAME = "the score"
-_POSITIONING = ("note", "backup", "forward")
 
 
 class KeptMusicXml:
@@ -190,8 +199,8 @@ class KeptMusicXml:
     def _writer(self, number: int, notes: Notes, stop: int, bars: Sequence[Bar]) -> PartWriter:
         tracks, before = self.written.parts[number].tracks, self.measures[number][:stop]
         track = next((track for track in tracks if track.is_drum), tracks[0])
-        fifths = max(-7, min(7, round(_in_force(before, "key/fifths", 0))))
-        key, staves = Key(fifths, fifths + MIDDLE), round(_in_force(before, "staves", 1))
+        fifths = max(-7, min(7, round(in_force(before, "key/fifths", 0))))
+        key, staves = Key(fifths, fifths + MIDDLE), round(in_force(before, "staves", 1))
         name = self.parts[number].get("id", "")
         clefs = ("treble", "bass") if staves > 1 else layout_of(track, notes).clefs[:1]
         layout = Layout(clefs, is_single=layout_of(track, notes).is_single)
@@ -201,31 +210,18 @@ class KeptMusicXml:
         for transpose in [one for bar in before for one in bar.iterfind("attributes/transpose")][
             -1:
         ]:
-            octaves = _value(transpose.find("octave-change"))
-            writer.transposed = round(_value(transpose.find("chromatic")) + 12 * octaves)
-        writer.symbols = self._symbols if number == self._chord_part() else ()
+            octaves = value(transpose.find("octave-change"))
+            writer.transposed = round(value(transpose.find("chromatic")) + 12 * octaves)
+        writer.symbols = self._symbols if number == chord_part(self.parts, self.written) else ()
         if track.is_drum:
             writer.drums = self._drums(name, np.unique(notes.pitch).tolist())
         return writer
-
-    def _chord_part(self) -> int:
-        """Return the part to write chords above: the first that has some, or else the first pitched part."""
-
-        def rank(number: int) -> tuple[bool, bool]:
-            has_chords = self.parts[number].find("measure/harmony") is not None
-            return not has_chords, all(track.is_drum for track in self.written.parts[number].tracks)
-
-        return min(range(len(self.parts)), key=rank)
 
     def _drums(self, name: str, pitches: list[int]) -> dict[int, str]:
         """Return the instrument of each drum of a part, after adding those that it lacks."""
         entries = self.root.iterfind("part-list/score-part")
         entry = next(entry for entry in entries if entry.get("id") == name)
-        drums = {
-            round(_value(midi.find("midi-unpitched"))) - 1: midi.get("id", "")
-            for midi in entry.iterfind("midi-instrument")
-            if midi.find("midi-unpitched") is not None
-        }
+        drums = drums_of(entry)
         for pitch in pitches:
             if pitch not in drums:
                 drums[pitch] = f"{name}-new-{pitch}"
@@ -246,9 +242,9 @@ class KeptMusicXml:
         measures = self.measures[number]
         last = measures[stop - 1]
         _untie(last)
-        missing = round(rest * _in_force(measures[:stop], "divisions", 1) / TICKS_PER_BEAT)
+        missing = round(rest * in_force(measures[:stop], "divisions", 1) / TICKS_PER_BEAT)
         if missing > 0:
-            positions = [0.0, *(at for _, at in _placed_in(last))]
+            positions = [0.0, *(at for _, at in placed_in(last))]
             if gap := round(max(positions) - positions[-1]):
                 ET.SubElement(ET.SubElement(last, "forward"), "duration").text = str(gap)
             note = ET.SubElement(last, "note")
@@ -263,18 +259,18 @@ class KeptMusicXml:
         """Replace the notes of bars first … stop − 1; their other elements keep their positions."""
         if first:
             _untie(measures[first - 1])
-        divisions = _in_force(measures[:first], "divisions", 1)
+        divisions = in_force(measures[:first], "divisions", 1)
         for number in range(first, stop):
             measure = measures[number]
             if len(measure.findall("attributes/divisions")) > 1:
                 raise NotKept("a bar of it changes its divisions")
-            divisions = _in_force([measure], "divisions", divisions)
+            divisions = in_force([measure], "divisions", divisions)
             writer.first = number  # each of these bars states its divisions
             bar = self._bar(number, self.layout.starts[number], shows_time=False)
             notes = [*writer.measure(number, bar)]
             begin, amid, end = [], [], []
-            for element, at in _placed_in(measure):
-                if element.tag in _POSITIONING or (element.tag == "harmony" and writer.symbols):
+            for element, at in placed_in(measure):
+                if element.tag in POSITIONING or (element.tag == "harmony" and writer.symbols):
                     continue
                 if element.tag == "barline" and element.get("location") != "left":
                     end.append(element)
@@ -283,7 +279,7 @@ class KeptMusicXml:
                 else:
                     amid += [_move("forward", at), element, _move("backup", at)]
             restored = ET.Element("attributes")
-            ET.SubElement(restored, "divisions").text = _plain(divisions)
+            ET.SubElement(restored, "divisions").text = plain(divisions)
             measure[:] = [*begin, *amid, *notes, restored, *end]
         if writer.symbols and stop < len(measures):
             self._restore_chord(measures[stop], writer, self.layout.starts[stop])
@@ -296,7 +292,7 @@ class KeptMusicXml:
             measure = measures[number]
             for element in measure.findall("harmony"):
                 measure.remove(element)
-            divisions = _in_force(measures[: number + 1], "divisions", 1)
+            divisions = in_force(measures[: number + 1], "divisions", 1)
             bar = self._bar(number, self.layout.starts[number], shows_time=False)
             # After the attributes, which state the divisions.
             heads = [n for n, one in enumerate(measure, 1) if one.tag in ("attributes", "print")]
@@ -319,7 +315,7 @@ class KeptMusicXml:
         """Write the chord in force at the start of the bar after rewritten ones, unless it states one."""
         scale = self.read.ticks_per_beat / TICKS_PER_BEAT
         before = [m.text for m in named(self.read) if m.onset_ticks <= start * scale]
-        if before and not any(e.tag == "harmony" and not at for e, at in _placed_in(measure)):
+        if before and not any(e.tag == "harmony" and not at for e, at in placed_in(measure)):
             measure.insert(0, harmony(before[-1], writer.tone))
 
     def _bar(self, number: int, start: int, *, shows_time: bool) -> Bar:
@@ -364,35 +360,6 @@ class KeptMusicXml:
         return ET.tostring(self.root, encoding="UTF-8", xml_declaration=True) + b"\n"
 
 
-def _value(element: ET.Element | None) -> float:
-    """Return the number in an element, or 0 if it is invalid."""
-    try:
-        return number_in(element, ".") or 0.0
-    except ValueError:
-        return 0.0
-
-
-def _in_force(measures: Sequence[ET.Element], path: str, default: float) -> float:
-    """Return the last number that the attributes of some bars have at a path."""
-    for measure in reversed(measures):
-        if found := measure.findall(f"attributes/{path}"):
-            return _value(found[-1])
-    return default
-
-
-def _placed_in(measure: ET.Element) -> list[tuple[ET.Element, float]]:
-    """Return the elements of a bar with their positions in divisions: a note with that of its end."""
-    placed, position = [], 0.0
-    for element in measure:
-        duration = _value(element.find("duration"))
-        if element.tag == "note" and {"grace", "chord"} & {child.tag for child in element}:
-            duration = 0.0
-        if element.tag in _POSITIONING:
-            position = max(0.0, position + (-duration if element.tag == "backup" else duration))
-        placed.append((element, position))
-    return placed
-
-
 def _untie(measure: ET.Element) -> None:
     """Remove the ties from a bar into the next one: those that the last note of each pitch starts."""
     last = {
@@ -400,10 +367,7 @@ def _untie(measure: ET.Element) -> None:
         for note in measure.iterfind("note")
     }
     for note in last.values():
-        for parent in (note, *note.iterfind("notations")):
-            for tie in [*parent.findall("tie"), *parent.findall("tied")]:
-                if tie.get("type") == "start":
-                    parent.remove(tie)
+        untie(note, "start")
 
 
 def _number_bars(measures: Sequence[ET.Element], before: ET.Element) -> None:
@@ -414,13 +378,8 @@ def _number_bars(measures: Sequence[ET.Element], before: ET.Element) -> None:
             measure.set("number", str(number))
 
 
-def _plain(value: float) -> str:
-    """Format a number without an exponent."""
-    return f"{value:.0f}" if value == round(value) else f"{value:.6f}"
-
-
 def _move(tag: str, divisions: float) -> ET.Element:
     """Return an element that moves the position in the bar."""
     move = ET.Element(tag)
-    ET.SubElement(move, "duration").text = _plain(divisions)
+    ET.SubElement(move, "duration").text = plain(divisions)
     return move

@@ -1,10 +1,10 @@
-"""What stands above and below the notes of a part: tempos, swing, pedals and words."""
+"""What stands above and below the notes of a part: tempos, swing, dynamics, pedals and words."""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
@@ -14,10 +14,16 @@ import numpy as np
 from tokenization.edit import Bar
 from tokenization.notation.musicxml.rhythm import EIGHTH, QUARTER, is_compound
 from tokenization.notation.musicxml.voices import Chord
+from tokenization.notation.written import DYNAMICS
 from tokenization.score import Score, merged_spans
 
 NOTICED = 0.03  # the least change of tempo that is shown
 NEAR = QUARTER  # divisions from a syllable to its note
+SHOWN = ("pp", "p", "mp", "mf", "f", "ff")
+LOUDER = (
+    12  # the least difference of velocities from the dynamics in force for which others are written
+)
+HELD = 2  # bars in which the music is so at least
 
 
 class Tempo(NamedTuple):
@@ -41,6 +47,7 @@ class Marks:
 
     tempos: Sequence[Tempo] = ()
     words: Sequence[tuple[int, str]] = ()
+    dynamics: Sequence[tuple[int, str]] = ()
     pedals: Sequence[tuple[int, str]] = ()  # start or stop
     syllables: Mapping[int, Syllable] = field(default_factory=dict)  # by the onset of their notes
 
@@ -66,10 +73,14 @@ def marks_of(
     staves: Sequence[Sequence[Sequence[Chord]]],
     bars: Sequence[Bar],
 ) -> Marks:
-    """Return the words and pedals of a part, which plays some tracks of the score."""
+    """Return the words, dynamics and pedals of a part, which plays some tracks of the score."""
     onsets = sorted({chord.start for voice in staves[0] for chord in voice})
     sources = {source for n in tracks for source in score.tracks[n].sources or (n,)}
-    return Marks(syllables=_syllables(score, sources, onsets), pedals=_pedals(score, tracks, bars))
+    return Marks(
+        syllables=_syllables(score, sources, onsets),
+        dynamics=[*_dynamics(score, tracks, bars)],
+        pedals=_pedals(score, tracks, bars),
+    )
 
 
 def _syllables(score: Score, sources: set[int], onsets: Sequence[int]) -> dict[int, Syllable]:
@@ -93,6 +104,27 @@ def _syllables(score: Score, sources: set[int], onsets: Sequence[int]) -> dict[i
         found.setdefault(nearest, Syllable(one.text, kind[continued, one.continues]))
         continued = one.continues
     return found
+
+
+def _dynamics(
+    score: Score, tracks: Sequence[int], bars: Sequence[Bar]
+) -> Iterator[tuple[int, str]]:
+    """Yield the dynamics of a part at the bars from which it is louder or softer; none if all of it is equally loud."""
+    notes = score.notes[np.isin(score.notes.track, tracks)]
+    if len(np.unique(notes.velocity)) < 2:
+        return
+    place = np.searchsorted([bar.start for bar in bars], notes.onset_ticks, side="right") - 1
+    numbers, in_force = np.unique(place).tolist(), ""
+    loud = np.array([notes.velocity[place == number].mean() for number in numbers])
+    for n, number in enumerate(numbers):
+        following = loud[n : n + HELD]
+        louder = following - DYNAMICS[in_force] if in_force else np.array([np.inf])
+        if (louder > LOUDER).all() or (louder < -LOUDER).all():
+            name = min(SHOWN, key=lambda one: abs(DYNAMICS[one] - following.mean()))
+            first = int(notes.onset_ticks[place == number].min())
+            if name != in_force:
+                yield max(first, bars[max(0, number)].start), name
+            in_force = name
 
 
 def _pedals(score: Score, tracks: Sequence[int], bars: Sequence[Bar]) -> list[tuple[int, str]]:
@@ -131,6 +163,10 @@ def write_marks(measure: ET.Element, marks: Marks, bar: Bar, staves: int) -> Non
         if bar.start <= at < bar.stop:
             direction = _direction(measure, "above", at - bar.start)
             add(direction[0], "words", words, **{"font-weight": "bold"})
+    for at, name in marks.dynamics:
+        if bar.start <= at < bar.stop:
+            direction = _direction(measure, "below", at - bar.start)
+            add(add(direction[0], "dynamics"), name)
     for at, kind in marks.pedals:
         # A release on the bar line belongs to the bar before it.
         if bar.start <= at < bar.stop if kind == "start" else bar.start < at <= bar.stop:

@@ -14,13 +14,21 @@ from typing import Any
 
 from tokenization import changes
 from tokenization.analysis.chords import LETTERS
-from tokenization.changes import NEAR_STEPS, Row
+from tokenization.analysis.spelling import LINE, MIDDLE, at_fifth, spelled
+from tokenization.changes import Row
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml import DRUM_PLACES, FORTE
-from tokenization.notation.musicxml.elements import Note, OpenScore, tree, value
+from tokenization.notation.musicxml.elements import (
+    Note,
+    OpenScore,
+    drums_of,
+    placed_in,
+    plain,
+    tree,
+    value,
+)
 from tokenization.notation.written import TICKS_PER_BEAT
 
-LINE = "FCGDAEB"  # of fifths, from F = −1; C = 0
 # What a rest has of a note, in order; what else it had belonged to the note.
 OF_RESTS = ("duration", "voice", "type", "dot", "time-modification", "staff")
 BEFORE_PITCH = ("grace", "cue", "chord")
@@ -37,7 +45,7 @@ VALUES = {
 def change_notes(score: OpenScore, change: changes.ChangeNotes) -> None:
     """Insert, delete and change notes."""
     befores = [(before, after) for before, after in change.rows if before is not None]
-    found = _found(score, [before for before, _ in befores])
+    found = score.reading.notes_of([before for before, _ in befores], score.notes)
     score.check_once(note for some in found for note in some)
     new: list[tuple[Row, Note | None]] = [
         (after, None) for before, after in change.rows if before is None and after is not None
@@ -53,32 +61,6 @@ def change_notes(score: OpenScore, change: changes.ChangeNotes) -> None:
     for row, old in new:
         _insert(score, row, old)
     score.find()
-
-
-def _found(score: OpenScore, rows: Sequence[Row]) -> list[list[Note]]:
-    """Return the notes of the score that each row of the piece stands for."""
-    score.reading.check([row[4] for row in rows])
-    step = 2 * score.reading.half_step
-    used, found = set[int](), list[list[Note]]()
-    for row in rows:
-        sources = score.reading.sources[row[4]]
-        free = [
-            (abs(float(score.reading.heard(note.start)) - row[0]), note)
-            for note in score.notes
-            if note.source in sources and note.pitch == row[2] and id(note) not in used
-        ]
-        near = step / 2 + 1e-3 if step else 0.5
-        here = [note for away, note in free if away <= near]
-        if not step:
-            here = sorted(here, key=lambda note: abs(note.end - note.start - row[1]))[:1]
-        if not here:
-            far = min(free, key=lambda one: one[0], default=None)
-            here = [far[1]] if far is not None and far[0] <= NEAR_STEPS * step else []
-        if not here:
-            raise NotKept("it lacks a note that was changed")
-        used |= {id(note) for note in here}
-        found.append(here)
-    return found
 
 
 def remove(score: OpenScore, note: Note) -> None:
@@ -116,7 +98,7 @@ def _alter(score: OpenScore, note: Note, semitones: int, louder: int) -> None:
             part = score.part_of(note.source)
             fifths = round(score.in_force(part, bar, "key/fifths", 0))
             written = note.pitch + semitones - score.transposed(part, bar)
-            set_pitch(element, *spelled(written, fifths))
+            set_pitch(element, *spelled(written, fifths + MIDDLE))
         if louder:
             set_velocity(element, min(127, max(1, note.velocity + louder)))
 
@@ -145,18 +127,6 @@ def pitch_of(step: str, alter: int, octave: int) -> list[ET.Element]:
     """Return the children of a pitch."""
     altered = [("alter", alter)] if alter else []
     return [*tree("pitch", ("step", step), *altered, ("octave", octave))]
-
-
-def spelled(pitch: int, fifths: int) -> tuple[str, int, int]:
-    """Return the step, alteration and octave of a pitch in a key signature."""
-    first = fifths - 3
-    return at_fifth(first + (7 * pitch - first) % 12, pitch)
-
-
-def at_fifth(fifth: int, pitch: int) -> tuple[str, int, int]:
-    """Return the name of a place on the line of fifths, with the octave of a pitch."""
-    step, alter = LINE[(fifth + 1) % 7], (fifth + 1) // 7
-    return step, alter, (pitch - alter - LETTERS[step]) // 12 - 1
 
 
 # Inserted notes.
@@ -218,15 +188,10 @@ def _sound(score: OpenScore, source: int, part: int, bar: int, pitch: int) -> li
     """Return the pitch of a note as written and, of a drum, its instrument."""
     if not score.track(source).is_drum:
         fifths = round(score.in_force(part, bar, "key/fifths", 0))
-        name = spelled(pitch - score.transposed(part, bar), fifths)
+        name = spelled(pitch - score.transposed(part, bar), fifths + MIDDLE)
         return [tree("pitch", *pitch_of(*name))]
     step, octave = DRUM_PLACES.get(pitch, ("E", 5))
-    entry = score.entries[score.parts[part].get("id")]
-    drums = {
-        round(value(midi.find("midi-unpitched"))) - 1: midi.get("id", "")
-        for midi in entry.iterfind("midi-instrument")
-        if midi.find("midi-unpitched") is not None
-    }
+    drums = drums_of(score.entries[score.parts[part].get("id")])
     if pitch not in drums:
         raise NotKept(f"its kit has no drum {pitch}")
     place = tree("unpitched", ("display-step", step), ("display-octave", octave))
@@ -349,23 +314,14 @@ def _add_voice(
         max(round((since + length) * scale), round(since * scale) + 1),
     )
     timed = _timed(measure)
-    end = 0.0
-    for element in measure:
-        number = value(element.find("duration"))
-        is_moving = element.tag in ("backup", "forward") or (
-            element.tag == "note"
-            and element.find("chord") is None
-            and element.find("grace") is None
-        )
-        if is_moving:
-            end = max(0.0, end + (-number if element.tag == "backup" else number))
+    end = [0.0, *(at for _, at in placed_in(measure))][-1]
     voices = {round(value(one.find("voice"))) for _, one, *_ in timed}
     staves = [staff for _, one, *_ in timed for staff in one.findall("staff")]
     voice = tree("voice")
     voice.text = str(max(voices, default=0) + 1)
     written: list[ET.Element] = []
     if end:
-        written.append(tree("backup", ("duration", _plain(end))))
+        written.append(tree("backup", ("duration", plain(end))))
     written.append(tree("attributes", ("divisions", OWN_DIVISIONS)))
     if start:
         written.append(tree("forward", ("duration", start)))
@@ -375,15 +331,11 @@ def _add_voice(
         written.append(_tied(sound, duration, rhythm, number, len(lengths)))
     if rest := round(end * OWN_DIVISIONS / divisions) - stop:
         written.append(tree("forward" if rest > 0 else "backup", ("duration", abs(rest))))
-    written.append(tree("attributes", ("divisions", _plain(divisions))))
+    written.append(tree("attributes", ("divisions", plain(divisions))))
     places = [n for n, one in enumerate(measure) if one.tag == "barline" and one.get("location") != "left"]  # fmt: skip
     place = places[0] if places else len(measure)
     for number, element in enumerate(written):
         measure.insert(place + number, element)
-
-
-def _plain(number: float) -> str:
-    return f"{number:.0f}" if number == round(number) else f"{number:.6f}"
 
 
 # Changes of all notes of some bars and tracks.

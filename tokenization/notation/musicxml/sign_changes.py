@@ -6,24 +6,27 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from copy import deepcopy
-from itertools import takewhile
 
 import numpy as np
 
 from tokenization import changes
 from tokenization.analysis.chords import NO_CHORD, parse
+from tokenization.analysis.spelling import MIDDLE, spelled
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml.elements import (
     ATTRIBUTES,
     BEFORE_MUSIC,
     REPEATS,
     OpenScore,
+    chord_part,
+    head_of,
+    placed_in,
     put_attribute,
     tree,
+    untie,
     value,
 )
-from tokenization.notation.musicxml.harmony import harmony
-from tokenization.notation.musicxml.note_changes import spelled
+from tokenization.notation.musicxml.harmony import chord_in, harmony
 from tokenization.notation.written import TICKS_PER_BEAT, bar_ticks, played
 
 USUAL_TEMPO = 120.0  # before the first
@@ -36,7 +39,7 @@ def tempo_mark(bpm: float) -> ET.Element:
     return tree("direction", tree("direction-type", mark), sound, placement="above")
 
 
-def _in_force(score: OpenScore, tick: float) -> float:
+def _tempo_at(score: OpenScore, tick: float) -> float:
     """Return the tempo at a tick."""
     music = played(score.written, score.layout)
     onsets = music.tempos.onset_ticks * (TICKS_PER_BEAT / music.ticks_per_beat)
@@ -48,13 +51,13 @@ def set_tempo(score: OpenScore, change: changes.Tempo) -> None:
     """Set or scale tempos from a bar on."""
     first, stop = score.bars(change)
     starts, part = score.layout.starts, score.measures[0]
-    before = _in_force(score, starts[first])
-    after = _in_force(score, starts[stop]) if stop < len(part) else None
+    before = _tempo_at(score, starts[first])
+    after = _tempo_at(score, starts[stop]) if stop < len(part) else None
     if change.bpm is not None:
         for measures in score.measures:
             for measure in measures[first:stop]:
                 _remove_tempos(measure)
-        _put(part[first], tempo_mark(change.bpm))
+        put(part[first], tempo_mark(change.bpm))
     else:
         times = change.times or 1.0
         states_one = any(_states_tempo(measures[first]) for measures in score.measures)
@@ -62,19 +65,15 @@ def set_tempo(score: OpenScore, change: changes.Tempo) -> None:
             for measure in measures[first:stop]:
                 _scale_tempos(measure, times)
         if not states_one:
-            _put(part[first], tempo_mark(round(before * times, 2)))
+            put(part[first], tempo_mark(round(before * times, 2)))
     if after is not None and not any(_states_tempo(measures[stop]) for measures in score.measures):
-        _put(part[stop], tempo_mark(round(after, 2)))
+        put(part[stop], tempo_mark(round(after, 2)))
     score.find()
 
 
-def _put(measure: ET.Element, direction: ET.Element) -> None:
+def put(measure: ET.Element, direction: ET.Element) -> None:
     """Put a direction at the start of a bar."""
-    place = next(
-        (n for n, one in enumerate(measure) if one.tag not in ("print", "attributes", "barline")),
-        len(measure),
-    )
-    measure.insert(place, direction)
+    measure.insert(head_of(measure), direction)
 
 
 def _states_tempo(measure: ET.Element) -> bool:
@@ -154,8 +153,12 @@ def set_chords(score: OpenScore, change: changes.Chords) -> None:
     """Put chord symbols in place of those of a span; what was in force returns after it."""
     if score.has_repeats:
         raise NotKept(REPEATS)
-    first, last = score.span(change)
-    old = [one for measures in score.measures for one in _harmonies(score, measures)]
+    first, last = score.reading.span(change)
+    starts, part = score.layout.starts, chord_part(score.parts, score.written)
+    old = [
+        (starts[bar] + since, element, measures[bar])
+        for measures in score.measures for bar, since, element in harmonies(measures)
+    ]  # fmt: skip
     before = [element for tick, element, _ in sorted(old, key=lambda one: one[0]) if tick < last]
     new = [
         (score.reading.tick_in_file(tick), text)
@@ -167,52 +170,52 @@ def set_chords(score: OpenScore, change: changes.Chords) -> None:
     for tick, element, measure in old:
         if first <= tick < last:
             measure.remove(element)
-    part = _chord_part(score)
     for tick, text in new:
-        bar, since = score.place(tick)
-        fifths = round(score.in_force(part, bar, "key/fifths", 0))
-        by = score.transposed(part, bar)
-        names = [spelled(tone - by, fifths)[:2] for tone in range(12)]
-        name = NO_CHORD if parse(text) == NO_CHORD else text
-        _put_at(score, part, bar, since, harmony(name, names.__getitem__))
+        put_chord(score, part, *score.place(tick), text)
     if kept is not None:
         _put_at(score, part, *score.place(int(last)), kept)
     score.find()
 
 
-def _chord_part(score: OpenScore) -> int:
-    """Return the part above which chords are written: the first with some, else the first that is pitched."""
-    has_chords = [part.find("measure/harmony") is not None for part in score.parts]
-    drums = [all(track.is_drum for track in part.tracks) for part in score.written.parts]
-    return min(range(len(score.parts)), key=lambda part: (not has_chords[part], drums[part]))
+def put_chord(score: OpenScore, part: int, bar: int, since: int, name: str) -> None:
+    """Write a chord symbol above a part, as it is written there, at ticks since the start of a bar."""
+    fifths = round(score.in_force(part, bar, "key/fifths", 0))
+    by = score.transposed(part, bar)
+    tones = [spelled(tone - by, fifths + MIDDLE)[:2] for tone in range(12)]
+    name = NO_CHORD if parse(name) == NO_CHORD else name
+    _put_at(score, part, bar, since, harmony(name, tones.__getitem__))
 
 
-def _harmonies(
-    score: OpenScore, measures: list[ET.Element]
-) -> Iterator[tuple[int, ET.Element, ET.Element]]:
-    """Yield the chord symbols of a part with their ticks and bars."""
+def move_chords(score: OpenScore, part: int, to: int) -> None:
+    """Move the chord symbols of a part to another."""
+    for bar, since, element in [*harmonies(score.measures[part])]:
+        by = score.transposed(part, bar)
+        name = chord_in(element, by) if by != score.transposed(to, bar) else None
+        if name is None:
+            _put_at(score, to, bar, since, element)
+        else:
+            put_chord(score, to, bar, since, name)
+
+
+def harmonies(measures: list[ET.Element]) -> Iterator[tuple[int, int, ET.Element]]:
+    """Yield the chord symbols of a part with their bars and the ticks since the start of these."""
     divisions = 1.0
     for number, measure in enumerate(measures):
-        at = 0.0
-        for element in measure:
-            length = value(element.find("duration"))
+        for element, at in placed_in(measure):
             if element.tag == "attributes":
                 divisions = value(element.find("divisions")) or divisions
             elif element.tag == "harmony":
                 offset = at + value(element.find("offset"))
-                tick = score.layout.starts[number] + round(offset * TICKS_PER_BEAT / divisions)
-                yield tick, element, measure
-            elif element.tag in ("backup", "forward"):
-                at = max(0.0, at + (length if element.tag == "forward" else -length))
-            elif element.tag == "note" and not {"grace", "chord"} & {one.tag for one in element}:
-                at += length
+                yield number, round(offset * TICKS_PER_BEAT / divisions), element
 
 
 def _put_at(score: OpenScore, part: int, bar: int, since: int, element: ET.Element) -> None:
     """Put an element without a length into a bar, at ticks since its start."""
     measure = score.measures[part][bar]
+    for offset in element.findall("offset"):
+        element.remove(offset)
     units = since * score.in_force(part, bar, "divisions", 1) / TICKS_PER_BEAT
-    place = sum(1 for _ in takewhile(lambda one: one.tag in BEFORE_MUSIC or one.tag == "harmony", measure))  # fmt: skip
+    place = head_of(measure, *BEFORE_MUSIC, "harmony")
     moves = [tree(tag, ("duration", f"{units:g}")) for tag in ("forward", "backup") if units]
     for number, one in enumerate([*moves[:1], element, *moves[1:]]):
         measure.insert(place + number, one)
@@ -238,8 +241,8 @@ def cut(score: OpenScore, change: changes.Cut) -> None:
     count = len(score.written.bars)
     if first == 0 and stop == count:
         raise ValueError("no notes would be left; keep at least one bar")
-    tempo = _in_force(score, score.layout.starts[stop]) if stop < count else 0.0
-    before = _in_force(score, score.layout.starts[first]) if stop < count else 0.0
+    tempo = _tempo_at(score, score.layout.starts[stop]) if stop < count else 0.0
+    before = _tempo_at(score, score.layout.starts[first]) if stop < count else 0.0
     _untie(score, first, stop)
     for part, measures in enumerate(score.measures):
         gone, element = measures[first:stop], score.parts[part]
@@ -255,7 +258,7 @@ def cut(score: OpenScore, change: changes.Cut) -> None:
         any(_states_tempo(measures[stop]) for measures in score.measures) if stop < count else True
     )
     if not states and (tempo != before or not first):
-        _put(score.measures[0][stop], tempo_mark(round(tempo, 2)))
+        put(score.measures[0][stop], tempo_mark(round(tempo, 2)))
     if stop < count:
         score.reading = score.reading.without(change.start, change.stop or 0)
     score.find()
@@ -266,15 +269,8 @@ def _untie(score: OpenScore, first: int, stop: int) -> None:
     for note in score.notes:
         for (bar, one), (other, following) in zip(note.elements, note.elements[1:], strict=False):
             if (first <= bar < stop) != (first <= other < stop):
-                _remove_ties(one, "start")
-                _remove_ties(following, "stop")
-
-
-def _remove_ties(note: ET.Element, kind: str) -> None:
-    for parent in (note, *note.findall("notations")):
-        for tie in [*parent.findall("tie"), *parent.findall("tied")]:
-            if tie.get("type") == kind:
-                parent.remove(tie)
+                untie(one, "start")
+                untie(following, "stop")
 
 
 def _carry(score: OpenScore, part: int, first: int, stop: int) -> None:

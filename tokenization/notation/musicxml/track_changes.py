@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from itertools import takewhile
 
 from tokenization import changes
 from tokenization.edit import NotKept
-from tokenization.notation.musicxml.elements import OpenScore, tree, value
+from tokenization.notation.musicxml.elements import POSITIONING, OpenScore, tree, value
 from tokenization.notation.musicxml.note_changes import remove
+from tokenization.notation.musicxml.sign_changes import move_chords, put
 
 LOUDEST = 127
 # The order of the children of `midi-instrument`.
@@ -128,16 +130,11 @@ def drop(score: OpenScore, change: changes.Drop) -> None:
 
 
 def _keep_signs(score: OpenScore, number: int, to: int) -> None:
-    """Move tempos and chord symbols at the starts of the bars of a part to another, unless that has some."""
+    """Move the tempos at the starts of the bars of a part and its chord symbols to another, unless that has some."""
+    if score.parts[to].find("measure/harmony") is None:
+        move_chords(score, number, to)
     for old, new in zip(score.measures[number], score.measures[to], strict=True):
-        head: list[ET.Element] = []
-        for one in old:
-            if one.tag in ("note", "backup", "forward"):
-                break
-            is_tempo = one.find("sound") is not None and one.find("sound").get("tempo")  # type: ignore[union-attr]
-            if one.tag == "harmony" or (one.tag == "direction" and is_tempo):
-                head.append(one)
-        for one in head:
-            if new.find(one.tag) is None:
-                place = sum(other.tag in ("print", "attributes", "barline") for other in new)
-                new.insert(place, one)
+        head = takewhile(lambda one: one.tag not in POSITIONING, old)
+        tempos = [one for one in head if one.find("sound[@tempo]") is not None]
+        for one in reversed(tempos if new.find("direction") is None else []):
+            put(new, one)

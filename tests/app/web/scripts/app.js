@@ -137,11 +137,16 @@ export const tests = {
     app.undo();
     equal(desk.open.current, "song");
   },
-  "a take is played from its first visible bar, and its bars can be looped"() {
+  "a take is played from its first visible bar, or its first new one while it grows, and its bars can be looped"() {
     const { app, desk, player, entry } = working(), region = { first: 2, stop: 4, tracks: null };
     desk.begin([entry("take", { kind: "take", how: "continue", parent: "song", region, run: "run", number: 0 })]);
     app.play(desk.entries.get("take"));
     equal([player.entry.id, player.playing, player.tick], ["take", true, 48]);
+    Object.assign(player, { playing: false, tick: 0 });
+    desk.begin([entry("new", { kind: "take", how: "continue", parent: "song", region, run: "next", number: 1, state: "running" })]);
+    app.play(desk.entries.get("new"));
+    equal([player.entry.id, player.tick], ["new", 96]);
+    player.load(desk.entries.get("take"));
     app.loop("take", { first: 1, stop: 9 });
     equal(player.round, [48, 192]);
   },
@@ -198,7 +203,7 @@ export const tests = {
     equal(asked, ["infill", "continue"].map((kind) => ["file", new Uint8Array(3), kind, "m", ""]));
     app.requests = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
-    ok(/still running/.test(app.trouble), app.trouble);
+    ok(/press Stop first/.test(app.trouble), app.trouble);
   },
   async "an idea is sent only for a new piece and to a model that supports it"() {
     const { app, desk, entry } = working(), asked = [];

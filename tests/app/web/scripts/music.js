@@ -1,14 +1,15 @@
 // Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
 import { chordLine, chordsAfter, hasGuess, withChords, withLocks } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
-import { changesBetween, drawn, joined, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
+import { changesBetween, drawn, joined, lengthened, louder, moved, quantised, quantisedTo, removed } from "../../../../app/assets/music/edits.js";
+import { felt } from "../../../../app/assets/music/feel.js";
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
-import { readingOf, writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
 import { listenForDrags } from "../../../../app/assets/roll/range.js";
 import { Axis, Roll } from "../../../../app/assets/roll/roll.js";
+import { shading } from "../../../../app/assets/roll/velocity.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece } from "./check.js";
 
@@ -167,6 +168,12 @@ export const tests = {
   "an edit without effect returns the piece itself"() {
     const song = four(), short = lengthened(song, [0], -99);
     ok(moved(song, [0, 1], -24, 0) === song && moved(song, [2], 0, 0) === song && lengthened(short, [0], -3) === short);
+    const loud = louder(song, [0, 1], 99);
+    ok(louder(loud, [0, 1], 5) === loud && loud !== song && quantisedTo(song, [0, 1], 3) === song);
+  },
+  "notes are quantised to whole ticks before the end of the piece"() {
+    const song = piece([[5, 1, 60, 80, 0], [190, 2, 60, 80, 0]]);
+    equal(rowsOf(quantisedTo(song, [0, 1], 6.4)).map((row) => row[0]), [6, 186]);
   },
   "played notes are quantised at the tempo"() {
     const played = quantised(piece([]), [[0.02, 0.48, 60, 90], [0.51, 0.53, 64, 70]], 120, 0, 48);
@@ -227,6 +234,19 @@ export const tests = {
     equal(changesHeard(song, plain), []);
     equal(changesHeard(song, played), [{ change: "program", track: 0, program: 42 }, { change: "volume", track: 0, volume: 80 }, { change: "drop", tracks: [1] }, { change: "transpose", semitones: 3 }, { change: "tempo", times: 0.5 }]);
   },
+  "notes are played with swing, and humanised in the same way each time"() {
+    const song = piece([[0, 6, 60, 80, 0], [6, 6, 62, 80, 0], [18, 6, 64, 80, 0], [48, 48, 60, 126, 1]], { tracks: 2 });
+    equal([felt(song), felt(song, { swing: 50, humanise: 0 })].map((one) => one === song), [true, true]);
+    const swings = felt(song, { swing: 75 }), times = rowsOf(swings).map((row) => row.slice(0, 2));
+    equal(times, [[0, 9], [9, 3], [21, 3], [48, 48]]);
+    equal(rowsOf(felt({ ...song, meters: [[0, 6, 8]] }, { swing: 75 })), rowsOf(song));
+    const human = felt(song, { humanise: 100 }), rows = rowsOf(human);
+    ok(String(human.notes) === String(felt(song, { humanise: 100 }).notes) && rows.every((row, n) => Math.abs(row[0] - rowsOf(song)[n][0]) < 0.8 && row[0] >= 0 && row[3] < 128));
+    ok(rows.some((row) => row[0] % 1) && new Set(rows.map((row) => row[3])).size > 2);
+    const setting = { mix: [], tempo: 1, transpose: 0, swing: 75, humanise: 0 };
+    equal(changesOf(song, setting), ["with 75 % swing"]);
+    equal(changesHeard(song, setting)[0].rows.slice(1), [[[6, 6, 62, 80, 0], [9, 3, 62, 80, 0]], [[18, 6, 64, 80, 0], [21, 3, 64, 80, 0]]]);
+  },
   "keys move, lengthen, shade, quantise, copy and paste the chosen notes"() {
     const { roll, hand, at } = handled(piece([[0, 12, 60, 80, 0], [13, 12, 62, 80, 0]])), rows = () => rowsOf(roll.piece);
     const key = (name, more = {}) => hand.key({ key: name, ...more });
@@ -242,11 +262,30 @@ export const tests = {
     const from = { ...at(94, 60, 0), shiftKey: true }, drag = hand.down(from, roll.placeAt(from));
     drag.move(at(120, 63, 0));
     equal(hand.chosen.size, 2);
+    const both = handled(piece([[0, 12, 60, 80, 0], [0, 12, 72, 80, 1], [96, 12, 60, 80, 1]], { tracks: 2 })), { roll: two } = both;
+    both.hand.down({ ...both.at(0, 60, 0, 1), clientX: two.gutter - 9, clientY: 1, shiftKey: true }, { pitch: 99, lane: two.laid[0] }).move(both.at(48, 60, 1));
+    equal([...both.hand.chosen], [0, 1]); // of several lanes
     key("x", { ctrlKey: true });
     equal(rows().length, 2);
     roll.played = 190; // past the end, notes are cut
     key("v", { ctrlKey: true });
     equal(rows().slice(2), [[189, 3, 61, 85, 0]]);
+  },
+  "a drag in the lane of velocities sets those of the notes that it crosses, or of the chosen ones among them"() {
+    const { roll, hand } = handled(piece([[0, 12, 60, 80, 0], [24, 12, 62, 80, 0], [96, 12, 64, 80, 0]])), loud = () => rowsOf(roll.piece).map((row) => row[3]);
+    roll.acts.hand = hand;
+    const at = (tick, clientY) => ({ clientX: roll.x(tick), clientY }), before = roll.piece;
+    equal(roll.placeAt(at(12, 380)).part, "velocity");
+    const drag = shading(roll, at(0, 372)); // the middle
+    drag.move(at(30, 340)); // above it
+    equal(loud(), [127, 127, 80]);
+    drag.end();
+    hand.choose(rowsOf(roll.piece).slice(1, 2));
+    shading(roll, at(24, 372)).end();
+    equal([loud(), [...hand.chosen], rowsOf(before)[0][3]], [[127, 64, 80], [1], 80]);
+    const still = roll.piece;
+    shading(roll, at(60, 372)).end(); // no note is there
+    ok(roll.piece === still);
   },
   "edits are changes of the rows that they were made of, and later ones are joined to them"() {
     const song = piece([[0, 12, 60, 80, 0], [12, 12, 62, 80, 0]]), up = moved(song, [0], 12, 2);
@@ -260,17 +299,5 @@ export const tests = {
     equal(back, [{ change: "notes", rows: [] }]);
     const cut = { change: "cut", start: 0, stop: 48 };
     equal(joined([cut], more), [cut, ...more]);
-  },
-  "the reading of a written file counts the tracks with notes"() {
-    const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
-    equal(readingOf(song), { ticks_per_beat: 12, sources: [[0], [], [1]], file_ticks: [0, 480] });
-  },
-  "a tempo too slow for MIDI is written as the slowest possible"() {
-    const text = String.fromCharCode(...writeMidi({ ...four(), tempos: [[0, 2]] }));
-    ok(text.includes("\xff\x51\x03\xff\xff\xff"));
-  },
-  "a MIDI file has its provenance and chords"() {
-    const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);
-    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("\xff\x06\x04Cmaj"));
   },
 };

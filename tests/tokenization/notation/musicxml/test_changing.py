@@ -255,8 +255,18 @@ def test_tracks_change():
     assert [track.name for track in read_file(out).tracks] == ["first", "Voice"]
     out = made(duet(), {"change": "drop", "tracks": [0]})
     assert [track.name for track in read_file(out).tracks] == ["Clarinet"]
-    assert read_file(out).markers  # the chords of the piece
+    assert [one.text for one in read_file(out).markers] == ["C_M"]  # the chords of the piece
     assert read_file(out).tempos.beats_per_minute[0] == 132
+
+
+def test_chord_symbols_of_a_dropped_part_keep_their_places():
+    closed = '<barline location="right"><bar-style>light-heavy</bar-style></barline>'
+    sung = bars(
+        note("C", 5, 4) + HARMONY + note("D", 5, 12), HARMONY + note("E", 5, 16), divisions=4
+    )
+    played = bars(note("C", 3, 16), note("G", 3, 16) + closed, divisions=4)
+    out = read_file(made(score(sung, played), {"change": "drop", "tracks": [0]}))
+    assert [one.onset_ticks / out.ticks_per_beat for one in out.markers] == [1, 4]
 
 
 @tried(st.integers(0, 3), st.integers(1, 4))

@@ -94,6 +94,21 @@ def test_drums_keep_their_onsets_and_instruments():
     assert found.tracks[0].is_drum
 
 
+def test_dynamics_are_written_where_the_music_becomes_louder_and_stays_so():
+    score = piece([(24 * n, 24, 60 + n % 12) for n in range(64)])
+    velocity = np.repeat([50, 50, 50, 90, 50, 50, 50, 50, 92, 92, 92, 92, 92, 92, 66, 66], 4)
+    velocity += np.arange(64) % 3  # as a player's
+    score = score.replace(notes=score.notes.replace(velocity=velocity))
+    marks = [
+        (int(measure.get("number", "")), mark.tag)
+        for measure in ET.fromstring(write_musicxml(score)).iter("measure")
+        for mark in measure.findall("direction/direction-type/dynamics/*")
+    ]
+    assert marks == [(1, "p"), (9, "f"), (15, "mp")]
+    assert rows(read_file(write_musicxml(score), name="a.xml")) == rows(score)
+    assert b"<dynamics>" not in write_musicxml(piece(SCALE))
+
+
 def test_another_library_reads_the_same():
     chords = ((0, "A#_m7"), (36, "C_M/E"), (132, "B_/o7"), (150, "N_N"))
     score = piece([*POLYPHONY, (96, 24, 60)], meters=((0, 3, 4), (72, 6, 8)))
