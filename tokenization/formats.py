@@ -159,6 +159,22 @@ def file_of(
     return musicxml(score, title, provenance, exact=exact), why_not_kept
 
 
+def new_alone(score: Score, provenance: Provenance | None, edit: Edit) -> tuple[bytes, str]:
+    """Encode the new notes of a score as MIDI, in the tracks, ticks, tempos and metres of the edited MIDI file.
+
+    Without such a file, in those of the score; the sentence says why.
+    """
+    if edit.kind == "midi":
+        from tokenization.midi.keeping import KeptMidi
+
+        try:
+            return KeptMidi(edit).edited(score, _texts(provenance), alone=True), ""
+        except NotKept as error:
+            said = f"Written in the times of the piece, not in those of your file: {error}."
+            return midi(edit.new_in(score), "", provenance), said
+    return midi(edit.new_in(score), "", provenance), ""
+
+
 def _edited(edit: Edit, score: Score, provenance: Provenance | None, *, exact: bool) -> bytes:
     """Return the edited file; raises NotKept."""
     if edit.kind == "midi":
