@@ -160,30 +160,30 @@ def file_of(
 
 
 def new_alone(score: Score, provenance: Provenance | None, edit: Edit) -> tuple[bytes, str]:
-    """Encode the new notes of a score as MIDI, in the tracks, ticks, tempos and metres of the edited MIDI file.
+    """Encode the new notes of a score: as MIDI in the tracks and times of the edited file, or as MusicXML of new bars.
 
-    Without such a file, in those of the score; the sentence says why.
+    If that is impossible, as MIDI in the times of the score; the sentence says why.
     """
-    if edit.kind == "midi":
-        from tokenization.midi.keeping import KeptMidi
-
+    said = ""
+    if edit.kind != "abc":
         try:
-            return KeptMidi(edit).edited(score, _texts(provenance), alone=True), ""
+            return _edited(edit, score, provenance, exact=False, alone=True), ""
         except NotKept as error:
             said = f"Written in the times of the piece, not in those of your file: {error}."
-            return midi(edit.new_in(score), "", provenance), said
-    return midi(edit.new_in(score), "", provenance), ""
+    return midi(edit.new_in(score), "", provenance), said
 
 
-def _edited(edit: Edit, score: Score, provenance: Provenance | None, *, exact: bool) -> bytes:
-    """Return the edited file; raises NotKept."""
+def _edited(
+    edit: Edit, score: Score, provenance: Provenance | None, *, exact: bool, alone: bool = False
+) -> bytes:
+    """Return the edited file, or what is new in it alone; raises NotKept."""
     if edit.kind == "midi":
         from tokenization.midi.keeping import KeptMidi
 
-        return KeptMidi(edit).edited(score, _texts(provenance))
+        return KeptMidi(edit).edited(score, _texts(provenance), alone=alone)
     from tokenization.notation.musicxml.keeping import KeptMusicXml
 
-    return KeptMusicXml(edit, exact=exact).edited(score, _texts(provenance))
+    return KeptMusicXml(edit, exact=exact).edited(score, _texts(provenance), alone=alone)
 
 
 def _in_its_file(edit: Edit, score: Score) -> Score:

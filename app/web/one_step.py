@@ -10,10 +10,11 @@ import base64
 import io
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -26,12 +27,16 @@ from app.web.actions import PageActions
 from app.web.composing.file_requests import OPTIONS, asked, check
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import streamed_takes
-from app.web.composing.streamed_takes import as_text
+from app.web.composing.streamed_takes import Region, as_text
 from app.web.errors import client_of, error_message
 from app.web.guard import UPLOAD_BYTES
 from musicgen.continuation import Take
+from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.symbols import chord_texts
+from tokenization.formats import kind_of
+from tokenization.midi.reading import LAST_TICK
 from tokenization.midi.rows import rows_of
+from tokenization.notation.written import TICKS_PER_BEAT
 
 LOOK_SECONDS = 0.05  # between looks at the progress
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -141,10 +146,19 @@ class OneStep:
         writes_chords = any(take.edit and take.edit.over_chords for take in takes)
         if not (writes_chords or any(len(score.notes) for score in written)):
             raise ValueError("the model wrote no notes; try more bars or another seed")
+        title = title_of(sent.name)
         yield {
             "seed": wanted.request.seed,
-            "takes": [_as_sent(take, title_of(sent.name), alone) for take in takes],
+            "takes": [_as_sent(take, streamed.region, title, alone) for take in takes],
         }
+
+
+def _until(take: Take, stop: int, region: Region) -> Take:
+    """Return a take whose new notes end at a tick at the latest."""
+    score, notes = take.score, take.score.notes
+    longest = np.maximum(1, stop - notes.onset_ticks)
+    clipped = np.minimum(notes.duration_ticks, np.where(region.is_new(score), longest, LAST_TICK))
+    return replace(take, score=score.replace(notes=notes.replace(duration_ticks=clipped)))
 
 
 def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -159,23 +173,32 @@ def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[b
         yield orjson.dumps({"detail": error_message(error)}) + b"\n"
 
 
-def _as_sent(take: Take, title: str, alone: bool) -> dict[str, Any]:
-    """Return a take: its file, and the rows of its new notes and chords, in ticks of the MIDI file that was sent."""
-    if take.edit is None:
+def _as_sent(take: Take, region: Region, title: str, alone: bool) -> dict[str, Any]:
+    """Return a take: its file, for MIDI the rows of its new notes, its new chords, and their span in the file sent."""
+    stop = int(bar_lines(take.score, region.stop)[-1])  # new notes may last longer
+    take = _until(take, stop, region)
+    edit, score = take.edit, take.score
+    if edit is None:
         raise RuntimeError("a take of a file has no edit")
-    suffix = ".musicxml" if take.edit.kind == "musicxml" and not alone else ".mid"
-    is_silent = take.edit.kind != "midi" and not len(take.continuation.notes)
-    new, remark = (b"", "") if is_silent else take.alone
-    data, said = (new, remark) if alone else take.file(suffix, title)
-    score, at = take.score, take.edit.tick_of
-    chords = [one for one in score.markers if take.edit.holds(one.onset_ticks)]
-    stop = score.end_ticks if take.edit.stop is None else take.edit.stop
+    data, said = (
+        take.alone
+        if alone
+        else take.file(".musicxml" if edit.kind == "musicxml" else ".mid", title)
+    )
+    kind = kind_of(data)
+    rows: dict[str, Any] = {"ticksPerBeat": TICKS_PER_BEAT}
+    if edit.kind == "midi":
+        rows = rows_of(data if alone else take.alone[0])
     return {
-        "name": f"{title}{suffix}",
+        "name": f"{title}{'.mid' if kind == 'midi' else '.musicxml'}",
         "file": as_text(data),
-        **(rows_of(new) if new else {"notes": []}),
-        "chords": [[int(at(one.onset_ticks)), text] for one, text in chord_texts(score, chords)],
-        "range": [max(0, int(at(take.edit.start))), int(at(stop))],
+        **rows,
+        "chords": [
+            [max(0, int(edit.tick_of(one.onset_ticks))), text]
+            for one, text in chord_texts(score, score.markers)
+            if edit.holds(one.onset_ticks)
+        ],
+        "range": edit.tick_of(np.array([edit.start, stop])).clip(0).tolist(),
         **({"remark": said} if said else {}),
     }
 

@@ -8,6 +8,7 @@ import time
 import zipfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import numpy as np
@@ -109,13 +110,29 @@ def test_several_takes_are_an_archive_and_differ(client: httpx.Client):
 
 def test_musicxml_comes_back_as_musicxml(client: httpx.Client):
     tune = score(bars(*(note("C", 4, 8) for _ in range(4))))
-    answer = written(client, tune, do="continue", bars=2, seed=1)
+    asked = {"do": "continue", "bars": 2, "seed": 1}
+    answer = written(client, tune, **asked)
     assert answer.headers["content-type"] == one_step.KINDS[".musicxml"], answer.text
-    assert read_file(answer.content).end_ticks > read_file(tune).end_ticks
-    alone = written(client, tune, do="continue", bars=2, seed=1, result="new")
-    assert (
-        min(row[1] for row in rows(alone.content)) >= 4 * 4 * rows_of(alone.content)["ticksPerBeat"]
-    )
+    whole = ElementTree.fromstring(answer.content)
+    alone = ElementTree.fromstring(written(client, tune, **asked, result="new").content)
+    for found, count in ((whole, 6), (alone, 2)):
+        assert [len(part.findall("measure")) for part in found.findall("part")] == [count]
+    new = [*alone.iter("measure")]
+    assert new[0].findtext("attributes/time/beats") == "4"
+    for one, other in zip(new, [*whole.iter("measure")][4:], strict=True):
+        assert [*map(ElementTree.tostring, one.iter("note"))] == [
+            *map(ElementTree.tostring, other.iter("note"))
+        ]
+
+
+def test_an_excerpt_has_the_written_bars_and_parts_alone(client: httpx.Client):
+    tunes = [bars(*(note(step, 4, 8) for _ in range(4))) for step in "CE"]
+    alone = written(client, score(*tunes), do="rewrite", bars="2-3", parts=1, result="new")
+    root = ElementTree.fromstring(alone.content)
+    assert [part.get("id") for part in root.findall("part")] == ["P2"]
+    assert [entry.get("id") for entry in root.iter("score-part")] == ["P2"]
+    assert len(root.findall("part/measure")) == 2
+    assert root.findtext("part/measure/attributes/divisions")
 
 
 @pytest.mark.parametrize(
