@@ -92,6 +92,12 @@ MuseScore {
         return one.hasDrumStaff ? "drums" : "+" + (one.longName || one.partName);
     }
 
+    // The semitones by which a part is written above its sound.
+    function up(text) {
+        var found = text.match(/<chromatic>(-?\d+)/);
+        return found ? -parseInt(found[1]) % 12 : 0;
+    }
+
     function isEmpty(texts, first, last) {
         for (var part = 0; part < texts.length; part++) {
             var bars = (texts[part].match(/<measure [\s\S]*?<\/measure>/g) || []).slice(first - 1, last);
@@ -133,9 +139,7 @@ MuseScore {
             }
             send(wanted, text, function (take) {
                 if (exported() !== text) throw "The score has changed meanwhile; nothing was written: ask again.";
-                if (action === "harmonise") writeChords(take, at);
-                else paste(take, place);
-                return place.add ? "Written; undo twice removes it with its new bars." : "Written; one undo removes it.";
+                return action === "harmonise" ? writeChords(take, at, up(texts[place.part])) : paste(take, place);
             });
         } catch (error) {
             done("" + error);
@@ -164,7 +168,8 @@ MuseScore {
                 if (last.detail) throw last.detail;
                 if (!last.takes) throw "The server has stopped; nothing was written.";
                 if (last.takes[0].remark) throw last.takes[0].remark;
-                done(written(last.takes[0]));
+                var steps = written(last.takes[0]);
+                done("Written; " + (steps === 1 ? "one undo removes it." : "undo twice removes it."));
             } catch (error) {
                 done("" + error);
             }
@@ -206,9 +211,8 @@ MuseScore {
     function start(next) {
         if (tries === 0) {
             said.text = "Starting musicgen …";
-            var quiet = Qt.platform.os === "windows";
             newQProcess().start(
-                quiet
+                Qt.platform.os === "windows"
                     ? 'cmd /c start "" /b "' + program + '" app --no-browser'
                     : 'sh -c "\'' + program + "' app --no-browser >/dev/null 2>&1 &\""
             );
@@ -230,30 +234,53 @@ MuseScore {
 
     // Writing.
 
+    // The place of the note or rest that is selected first.
     function position() {
         var elements = curScore.selection.elements;
         for (var n = 0; n < elements.length; n++) {
-            var one = elements[n], above = one;
+            var one = elements[n];
             if (one.type !== Element.NOTE && one.type !== Element.REST) continue;
-            while (above && above.type !== Element.SEGMENT) above = above.parent;
-            if (above) return { tick: above.tick, staff: Math.floor(one.track / 4) };
+            var above = one.type === Element.NOTE ? one.parent.parent : one.parent;
+            return { tick: above.tick, staff: Math.floor(one.track / 4) };
         }
         return null;
     }
 
-    // Select the first note or rest of a bar in a staff, as a user would.
+    // Select a bar of a staff, as a user would: there is no function for it.
     function goTo(tick, staff) {
         cmd("first-element");
-        for (var n = 0; n < 9 + curScore.nmeasures + curScore.nstaves; n++) {
+        for (var n = 0; n < 20 + curScore.nmeasures + curScore.nstaves; n++) {
             var now = position();
             if (!now) cmd("next-element");
             else if (now.tick < tick) cmd("next-measure");
             else if (now.tick > tick) cmd("prev-measure");
             else if (now.staff < staff) cmd("next-track");
             else if (now.staff > staff) cmd("prev-track");
-            else return;
+            else return cmd("select-next-measure");
         }
         throw "The place of the new bars was not found; nothing was written.";
+    }
+
+    // Whether a bar of a staff begins with a tuplet, where MuseScore does not paste: its first note is shorter than written.
+    function beginsWithTuplet(tick, staff) {
+        var cursor = curScore.newCursor();
+        cursor.rewind(0);
+        cursor.staffIdx = staff;
+        while (cursor.segment && cursor.tick < tick) cursor.nextMeasure();
+        var length = cursor.element.duration, begin = cursor.tick;
+        cursor.next();
+        var end = cursor.segment ? cursor.tick : lastTick();
+        return Math.abs(end - begin - (4 * division * length.numerator) / length.denominator) > 1;
+    }
+
+    // Add bars at the end, and select the first of them by a note in it, which is then replaced.
+    function append(count) {
+        var tick = lastTick();
+        curScore.appendMeasures(count);
+        var cursor = curScore.newCursor();
+        cursor.rewind(0);
+        while (cursor.segment && cursor.tick < tick) cursor.next(); // moves the place of addNote, unlike nextMeasure
+        cursor.addNote(curScore.parts[0].hasDrumStaff ? 38 : 60);
     }
 
     function paste(take, place) {
@@ -270,18 +297,22 @@ MuseScore {
         if (bars) closeScore(bars);
         file.remove();
         if (!show(title) || !isOpen) throw "The new bars cannot be opened; nothing was written.";
-        if (place.add) {
+        var lines = measures(), staff = score.parts[place.part].startTrack / 4, steps = 1;
+        if (place.first > lines.length) {
+            score.startCmd(); // ended by pasting, so that undo is one step
+            append(place.add);
+        } else {
+            var tick = lines[place.first - 1];
+            goTo(tick, staff);
+            if (beginsWithTuplet(tick, staff)) {
+                cmd("delete");
+                steps = 2;
+            }
             score.startCmd();
-            score.appendMeasures(place.add);
-            score.endCmd();
-        }
-        try {
-            goTo(measures()[place.first - 1], score.parts[place.part].startTrack / 4);
-        } catch (error) {
-            if (place.add) cmd("undo");
-            throw error;
+            if (place.add) score.appendMeasures(place.add);
         }
         cmd("paste");
+        return steps;
     }
 
     // Switch to a score, and return whether that is possible.
@@ -290,7 +321,17 @@ MuseScore {
         return curScore.scoreName === title;
     }
 
-    function writeChords(take, at) {
+    // A chord as a transposing instrument reads it.
+    function written(symbol, up) {
+        var names = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"], steps = "C D EF G A B";
+        if (!up) return symbol;
+        return symbol.replace(/(^|\/)([A-G])([#b]?)/g, function (all, before, letter, sign) {
+            var pitch = steps.indexOf(letter) + (sign === "#" ? 1 : sign === "b" ? -1 : 0);
+            return before + names[(pitch + up + 24) % 12];
+        });
+    }
+
+    function writeChords(take, at, up) {
         var cursor = curScore.newCursor(), lines = at.lines;
         curScore.startCmd();
         cursor.rewind(0);
@@ -300,10 +341,11 @@ MuseScore {
             while (cursor.segment && cursor.tick < tick) cursor.next();
             if (!cursor.segment) break;
             var symbol = newElement(Element.HARMONY);
-            symbol.text = take.chords[n][1].replace(/♯/g, "#").replace(/♭/g, "b");
+            symbol.text = written(take.chords[n][1].replace(/♯/g, "#").replace(/♭/g, "b"), up);
             cursor.add(symbol);
         }
         curScore.endCmd();
+        return 1;
     }
 
     onRun: find()
