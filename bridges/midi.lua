@@ -83,14 +83,14 @@ local function encoded(value)
   return (tostring(value):gsub("[^%w%-_.]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
--- The command that sends a file and writes the answer, with its progress, to another one.
-function midi.request(wanted, file, answer)
+-- The command that sends a file and writes the answer to another one: a MIDI file, or lines with the progress.
+function midi.request(wanted, file, answer, accept)
   local address, token = midi.server()
   local query = {}
   for name, value in pairs(wanted) do query[#query + 1] = name .. "=" .. encoded(value) end
   table.sort(query)
   return table.concat({
-    "curl -sN -m 620 -H", quoted("Accept: application/x-ndjson"),
+    "curl -sN -m 620 -H", quoted("Accept: " .. (accept or "application/x-ndjson")),
     token ~= "" and "-H " .. quoted("Authorization: Bearer " .. token) or "",
     "-H", quoted("Content-Type: audio/midi"), "--data-binary", quoted("@" .. file), "-o", quoted(answer),
     quoted(address .. "/write?" .. table.concat(query, "&")),
