@@ -23,6 +23,7 @@ from app import output
 # commands finds the name in `parser.get_default("command")` and `arguments.command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
+    "bridge": ("app.commands.bridge", "put scripts for MuseScore, REAPER or Ardour in their place"),
     "page": ("app.commands.page", "write the web app as a folder of static files"),
     "models": ("app.commands.models", "list the available models"),
     "continue": ("app.commands.making_music", "continue a piece: MIDI, MusicXML or ABC"),

@@ -23,7 +23,7 @@ from tokenization.analysis.chords import as_asked, like_given, with_locked
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.playing import Playing
 from tokenization.edit import Edit, NewMusic
-from tokenization.formats import WithMidi, file_of, write_score
+from tokenization.formats import WithMidi, file_of, new_alone, write_score
 from tokenization.grammar import Excluding, Grammar
 from tokenization.language import Goal, Language, Wanted
 from tokenization.records import whole_number
@@ -91,6 +91,13 @@ class Take(WithMidi):
     def file(self, suffix: str, title: str = "") -> tuple[bytes, str]:
         """Return the whole piece as a file, and a sentence on why it is not the edited original, if it is not."""
         return file_of(suffix, self.score, title, self.provenance, self.edit)
+
+    @property
+    def alone(self) -> tuple[bytes, str]:
+        """The new notes by themselves as a MIDI file, at the places of the original; and a sentence as in `file`."""
+        if self.edit is None:
+            raise ValueError("this take was not written for a file")
+        return new_alone(self.score, self.provenance, self.edit)
 
     def save(self, path: str | Path) -> str:
         """Write the whole piece as MIDI or MusicXML, by the suffix of the name.
@@ -498,3 +505,10 @@ def accompaniment(
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
     where = NewMusic(tracks=goal.tracks or ())
     return Completion(model, piece, goal, request, _told(write), where, (0, piece.bars))
+
+
+def harmonising_part(piece: Piece) -> str:
+    """Return the part that plays chords to a melody: a piano, or a guitar if the piece already has a piano."""
+    pianos = range(8)  # MIDI programs
+    has_piano = any(track.program in pianos for track in piece.score.tracks)
+    return "+nylon guitar" if has_piano else "+piano"

@@ -19,10 +19,11 @@ hypothesis.settings.load_profile("untimed")
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# Neither read nor write the cache in the user's home.
+# Neither read nor write anything in the user's home.
 if "XDG_CACHE_HOME" not in os.environ:
-    _cache = tempfile.TemporaryDirectory(prefix="musicgen-tests-")
-    os.environ["XDG_CACHE_HOME"] = _cache.name  # inherited by the test processes
+    _home = tempfile.TemporaryDirectory(prefix="musicgen-tests-")
+    for name in ("XDG_CACHE_HOME", "HOME", "USERPROFILE"):
+        os.environ[name] = _home.name  # inherited by the test processes
 
 # Background jobs of a shell ignore Ctrl-C, and so would the programs that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -266,3 +266,14 @@ def test_the_page_is_called(language: str, page: str, place: Path):
         assert "event: complete" in done.stdout
         names = [file["orig_name"] for file in files]
     assert names == ["song.prompt_cont_0.mid", "song.prompt_cont_1.mid"]
+
+
+@pytest.mark.long
+def test_music_is_written_in_one_step(page: str, place: Path):
+    if shutil.which("curl") is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl to call with")
+    (code,) = re.findall(r"```bash\n(.*?)```", section("In one step"), re.S)
+    assert code.count("http://127.0.0.1:7860") == 1
+    code = code.replace("http://127.0.0.1:7860", page)
+    subprocess.run(["bash", "-c", code], check=True)
+    assert Path("new.mid").read_bytes()[:4] == b"MThd"

@@ -159,15 +159,31 @@ def file_of(
     return musicxml(score, title, provenance, exact=exact), why_not_kept
 
 
-def _edited(edit: Edit, score: Score, provenance: Provenance | None, *, exact: bool) -> bytes:
-    """Return the edited file; raises NotKept."""
+def new_alone(score: Score, provenance: Provenance | None, edit: Edit) -> tuple[bytes, str]:
+    """Encode the new notes of a score: as MIDI in the tracks and times of the edited file, or as MusicXML of new bars.
+
+    If that is impossible, as MIDI in the times of the score; the sentence says why.
+    """
+    said = ""
+    if edit.kind != "abc":
+        try:
+            return _edited(edit, score, provenance, exact=False, alone=True), ""
+        except NotKept as error:
+            said = f"Written in the times of the piece, not in those of your file: {error}."
+    return midi(edit.new_in(score), "", provenance), said
+
+
+def _edited(
+    edit: Edit, score: Score, provenance: Provenance | None, *, exact: bool, alone: bool = False
+) -> bytes:
+    """Return the edited file, or what is new in it alone; raises NotKept."""
     if edit.kind == "midi":
         from tokenization.midi.keeping import KeptMidi
 
-        return KeptMidi(edit).edited(score, _texts(provenance))
+        return KeptMidi(edit).edited(score, _texts(provenance), alone=alone)
     from tokenization.notation.musicxml.keeping import KeptMusicXml
 
-    return KeptMusicXml(edit, exact=exact).edited(score, _texts(provenance))
+    return KeptMusicXml(edit, exact=exact).edited(score, _texts(provenance), alone=alone)
 
 
 def _in_its_file(edit: Edit, score: Score) -> Score:

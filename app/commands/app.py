@@ -71,12 +71,15 @@ def _serve(arguments: argparse.Namespace) -> None:
     """Start the server, serve the page, and clean up."""
     from app.web import process
     from app.web.composing.composer import Composer
+    from app.web.whereabouts import announced, new_token
 
     host, port, share = arguments.host, arguments.port, arguments.share
     listener = process.listen(host, port)
     process.keep_memory_flat()
     folder = TemporaryDirectory(prefix="musicgen-app-", ignore_cleanup_errors=True)
     composer, names = Composer(), Names(host, arguments.known_as)
+    is_open = share or host not in LOOPBACK or bool(arguments.known_as)
+    token = new_token() if is_open else ""
     try:
         composer.start()  # in parallel with the building of the page
         process.keep_gradio_local(Path(folder.name), host)
@@ -93,6 +96,7 @@ def _serve(arguments: argparse.Namespace) -> None:
             browser=not arguments.no_browser and host in LOOPBACK and has_desktop(),
             share=share,
             mcp=arguments.mcp,
+            token=token,
         )
         remarks = [f"The page is at {server.address} (Ctrl-C stops it)."]
         if server.public:
@@ -105,7 +109,8 @@ def _serve(arguments: argparse.Namespace) -> None:
             )
         output.remark(remarks)
         threading.Thread(target=actions.warm, daemon=True).start()
-        server.wait()
+        with announced(server.address, token):
+            server.wait()
     except KeyboardInterrupt:
         for stream in (sys.stdout, sys.stderr):  # the work of other threads fails now
             output.drop(stream)

@@ -309,7 +309,7 @@ def _tasks(arguments: argparse.Namespace, request: Request, model: Playable) -> 
 
 def _task(arguments: argparse.Namespace, request: Request, model: Playable, piece: Piece) -> Task:
     """Return what a command does with a piece."""
-    from musicgen.continuation import accompaniment, infilling
+    from musicgen.continuation import accompaniment, harmonising_part, infilling
 
     stem = Path(piece.name).stem
     if arguments.command in ("continue", "end"):
@@ -323,7 +323,7 @@ def _task(arguments: argparse.Namespace, request: Request, model: Playable, piec
             stems={f"{file_stem(stem)}.infill_": "score"},
             counts="score",
         )
-    parts = arguments.write if arguments.command == "accompany" else [_harmonising_part(piece)]
+    parts = arguments.write if arguments.command == "accompany" else [harmonising_part(piece)]
     work = accompaniment(model, piece, parts, request)
     return Task(
         work=work,
@@ -344,13 +344,6 @@ def _continuation(request: Request, model: Playable, prompt: Prompt, stem: str) 
         bars=None if request.tokens else request.bars,
         stems=whole if prompt.bars else {f"{stem}_": "continuation"},
     )
-
-
-def _harmonising_part(piece: Piece) -> str:
-    """Return a piano, or a guitar if the piece already has a piano."""
-    pianos = range(8)  # MIDI programs
-    has_piano = any(track.program in pianos for track in piece.score.tracks)
-    return "+nylon guitar" if has_piano else "+piano"
 
 
 def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Path]:

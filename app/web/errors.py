@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from app.web.desk import NOT_KEPT
-from app.web.guard import API, FULL_DISK, Refused
+from app.web.guard import API, FULL_DISK, WRITE, Refused
 from tokenization.edit import NotKept
 from tokenization.whole_file import FULL
 from tokenization.wording import sentence
@@ -62,7 +62,7 @@ def _described(path: str, error: Exception) -> tuple[int, str]:
         return 507, FULL_DISK
     if isinstance(error, NotKept):
         return NOT_KEPT, error_message(error)
-    if isinstance(error, ValueError) and path.startswith("/desk/"):
+    if isinstance(error, ValueError) and path.startswith(("/desk/", WRITE)):
         return 400, error_message(error)
     if path.startswith(f"{API}/") and _is_of_gradio(error):
         return 404, NO_ENDPOINT

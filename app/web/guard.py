@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import secrets
 import socket
 import time
 from collections import Counter
@@ -35,6 +36,8 @@ FORM_BYTES = UPLOAD_BYTES + JSON_BYTES + (1 << 14)  # a file and the request for
 MOST_VALUES = 10_000  # in a JSON body: many values cost more to parse than long ones
 BODY_SECONDS = 20  # for the whole body
 FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in ACTIONS))
+WRITE = "/write"  # for other programs of the user
+WRITE_BYTES = FORM_BYTES * 4 // 3  # a file as base64
 # The other allowed paths, for POST and for GET. gradio has more, some of which fetch URLs for the client.
 POSTED = tuple(f"{API}/{name}" for name in ("queue/join", "cancel", "reset"))
 CALL = f"{API}/call/"
@@ -46,6 +49,10 @@ READ = {
 READ_BELOW = ("/musicgen/", *(f"{API}/{name}" for name in ("file=", "heartbeat/", "call/")))
 ANSWERS = (CALL, f"{API}/queue/data")  # to the requests of programs
 MCP = f"{API}/mcp"
+TOKEN_MISSING = (
+    "this server is open to the network, so programs must send the token of ~/.musicgen/server.json: "
+    "Authorization: Bearer TOKEN"
+)
 SERVER = b"x-gradio-server"  # gradio would use its value as the server's URL in answers, unchecked
 HEADERS = [
     (b"content-security-policy", f"{POLICY}; frame-ancestors 'self'".encode()),
@@ -222,8 +229,10 @@ def make_room(folder: Path, size: int = 0) -> None:
 class Guard:
     """ASGI middleware that passes a request on or refuses it, and adds our headers to every answer."""
 
-    def __init__(self, app: Any, *, names: Names, room: Room, files: Path) -> None:
+    def __init__(self, app: Any, *, names: Names, room: Room, files: Path, token: str = "") -> None:
+        """Check requests to an application; `token` is what programs must know to write in one step, if anything."""
         self.app, self.names, self.room, self.files = app, names, room, files
+        self._bearer = f"Bearer {token}".encode() if token else b""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request."""
@@ -267,14 +276,19 @@ class Guard:
         if method == "OPTIONS" or (method == "DELETE" and path.startswith(MCP)):
             return await self.app(scope, receive, send)
         is_form = path in FORMS
-        known = is_form or path in POSTED or path.startswith((*POSTED_BELOW, MCP))
+        known = is_form or path in (WRITE, *POSTED) or path.startswith((*POSTED_BELOW, MCP))
         if method != "POST" or not known:
             raise Refused(405, "nothing can be sent to this address")
+        if path == WRITE and not secrets.compare_digest(
+            headers.get(b"authorization", b"") if self._bearer else b"", self._bearer
+        ):
+            raise Refused(401, TOKEN_MISSING)
         if path == FORMS[0]:  # without a size, the largest is assumed
             said = headers.get(b"content-length", b"")
             self.room.count(client, int(said) if said.isdigit() else FORM_BYTES)
-        body = await _read_body(FORM_BYTES if is_form else JSON_BYTES, headers, scope, receive)
-        if not is_form:
+        most = WRITE_BYTES if path == WRITE else FORM_BYTES if is_form else JSON_BYTES
+        body = await _read_body(most, headers, scope, receive)
+        if not (is_form or path == WRITE):
             _check_json(body, self.files)
         elif path == FORMS[0]:
             # The query could hold an upload id, for which gradio would keep a record.

@@ -45,8 +45,9 @@ from app.web.composing.opened_files import FileReader
 from app.web.composing.readers import Readers
 from app.web.desk import ACTIONS, Answer, Asked, Desk, File
 from app.web.errors import HANDLERS, client_of, error_message
-from app.web.guard import UPLOAD_BYTES, Guard, Names, Room, make_room
+from app.web.guard import UPLOAD_BYTES, WRITE, Guard, Names, Room, make_room
 from app.web.offered_models import OfferedModels
+from app.web.one_step import OneStep
 from app.web.page import ASSETS, html, page_facts, version
 from app.web.process import url_of
 from app.web.programs import THREADS, Launched, Programs
@@ -224,15 +225,16 @@ class Served:
 
 def open_page(
     composer: Composer, files: Path, *, model: str | None, host: str, listener: socket, names: Names,
-    soundfont: Path | None, browser: bool, share: bool, mcp: bool,
+    soundfont: Path | None, browser: bool, share: bool, mcp: bool, token: str = "",
 ) -> tuple[PageActions, Served | Launched]:  # fmt: skip
-    """Start the server on a bound socket."""
+    """Start the server on a bound socket; with a token, only programs that know it write in one step."""
     actions, room = PageActions(OfferedModels(model), composer, FileReader(Readers().ask)), Room()
     files.mkdir(mode=0o700, exist_ok=True)
     routes = page_routes(actions.models, soundfont)
     routes += Endpoints(Desk(actions), soundfont, files).routes()
+    routes.append(Route(WRITE, OneStep(actions).answer, methods=["POST"]))
     around = [
-        Middleware(Guard, names=names, room=room, files=files),
+        Middleware(Guard, names=names, room=room, files=files, token=token),
         Middleware(Page, routes=routes),
     ]
     of_api = actions, room, files, soundfont

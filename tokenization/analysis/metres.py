@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,6 +109,20 @@ def bar_count(score: Score) -> int:
     """Return the number of bars of a score on the grid, up to the end of its last note."""
     last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, 0)
     return len(bars_of(score.meters, score.ticks_per_beat, last))
+
+
+def file_bar_lines(score: Score, bars: int) -> np.ndarray:
+    """Return the start of the first bars as a file's time signatures make them, and the end of the last: (bars + 1,).
+
+    Unlike `bar_lines`, bars may have any metre, and a new time signature begins a bar anywhere.
+    """
+    signatures = [*usable_signatures(score.meters), (1 << 62, 4, 4)]
+    lines = [0.0]
+    for (_, top, low), (stop, *_) in pairwise(signatures):
+        length = score.ticks_per_beat * 4 * top / low
+        while lines[-1] < stop and len(lines) <= bars:
+            lines.append(min(lines[-1] + length, stop))
+    return np.array(lines)
 
 
 def usable_signatures(meters: Meters) -> list[tuple[int, int, int]]:

@@ -134,8 +134,8 @@ class KeptMidi:
         if counts != [len(self.of_key[key]) for key in self.keys]:
             raise NotKept(UNREADABLE)
 
-    def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the file with the new notes of a score, and with texts at its start.
+    def edited(self, score: Score, texts: Sequence[str] = (), *, alone: bool = False) -> bytes:
+        """Return the file with the new notes of a score, and with texts at its start; `alone`, without its own notes.
 
         A continuation follows the events before the seam. Otherwise the new notes replace those of the new tracks, or
         of all that the model read, in the new bars.
@@ -153,7 +153,12 @@ class KeptMidi:
             self._remove(start, stop)
             if edit.over_chords:
                 self._replace_chords(score, start, stop)
+        if alone:
+            self._ringing = []
         self._write_notes(edit.new_in(score))
+        if alone:
+            for note in self.notes:
+                self.chunks[note.key.chunk].removed |= {note.on, note.off}
         return self._encoded(self._seam if edit.is_continuation else None, texts)
 
     # Times.

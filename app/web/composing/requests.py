@@ -65,6 +65,13 @@ IDEA = record({
     "parts": (list_of(NAME, 32), []),
 })  # fmt: skip
 CURVE = list_of(nothing_or(number), MOST_BARS)  # a value for each bar
+
+
+def level(value: Any) -> Any:
+    """Check for an attribute of a plan: one value for all bars, or one for each."""
+    return number(value) if isinstance(value, int | float) else CURVE(value)
+
+
 PLAIN: Mapping[str, tuple[Check, Any]] = {
     "kind": (one_of("continue", "infill", "accompany"), "continue"),
     "model": (text(), ""),
@@ -81,7 +88,7 @@ PLAIN: Mapping[str, tuple[Check, Any]] = {
     "chords": (text(2000), ""),
     "form": (NAME, ""),  # of the new bars
     "keepsChords": (truth, False),
-    "plan": (nothing_or(mapping(CURVE, one_of("density", "register", "loudness"))), None),
+    "plan": (nothing_or(mapping(level, one_of("density", "register", "loudness"))), None),
 }
 NEEDED = ("bars", "variations", "sampling")
 

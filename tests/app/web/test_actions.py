@@ -247,7 +247,7 @@ def test_bars_and_parts_are_rewritten_by_models_that_support_it(actions: PageAct
         ({"idea": [1]}, "^idea: "),
         ({"idea": {"tempo": "fast"}}, "^idea: must be a number"),
         ({"idea": {"parts": 7}}, "^idea: "),
-        ({"plan": {"density": 4}}, "^plan: "),
+        ({"plan": {"density": "4"}}, "^plan: "),
         ({"plan": {"<b>": [1]}}, "^plan: must be 'density', 'register' or 'loudness'$"),
         ({"plan": {"density": [1] * 129}}, "plan: must have at most 128 items"),
         ({"plan": {"loudness": ["loud"]}}, "^plan: must be a number"),

@@ -32,6 +32,7 @@ from tokenization.notation.musicxml.elements import (
     untie,
     value,
 )
+from tokenization.notation.musicxml.excerpt import cut
 from tokenization.notation.musicxml.harmony import Symbol, harmony, symbols_of
 from tokenization.notation.musicxml.instruments import Layout, layout_of, name_of
 from tokenization.notation.musicxml.part_writing import PartWriter, write_entry
@@ -89,8 +90,8 @@ class KeptMusicXml:
         self._has_repeats = self.layout.order != [*range(len(self.written.bars))]
         self._symbols: Sequence[Symbol] = ()  # the chords of the new music
 
-    def edited(self, score: Score, texts: Sequence[str] = ()) -> bytes:
-        """Return the file with the new notes of a score, and with texts as comments at its end.
+    def edited(self, score: Score, texts: Sequence[str] = (), *, alone: bool = False) -> bytes:
+        """Return the file with the new notes of a score, and texts as comments; `alone`, only the new bars and parts.
 
         A continuation is written into new bars after the seam. Otherwise the new notes replace those of the new tracks,
         or of all that the model read, in the new bars.
@@ -118,8 +119,12 @@ class KeptMusicXml:
             end = inf if edit.stop is None else int(self._divisions(edit.stop))
             found = symbols_of(new, int(self._divisions(edit.start)))
             self._symbols = [symbol for symbol in found if symbol[0] < end]
-        self._write(new, bars, first, stop)
-        return self._checked(texts, order, stop + len(bars))
+        written = self._write(new, bars, first, stop)
+        whole = self._checked(texts, order, stop + len(bars))
+        if not alone:
+            return whole
+        cut(self.root, range(first, stop + len(bars)), written, with_chords=bool(bars))
+        return ET.tostring(self.root, encoding="UTF-8", xml_declaration=True) + b"\n"
 
     # Times and positions.
 
@@ -154,8 +159,11 @@ class KeptMusicXml:
 
     # Changes.
 
-    def _write(self, score: Score, bars: list[Bar], first: int, stop: int) -> None:
-        """Write the notes of a score into the new bars, into bars first … stop − 1 of replaced parts, and new parts."""
+    def _write(self, score: Score, bars: list[Bar], first: int, stop: int) -> set[int]:
+        """Write the notes of a score into the new bars, into bars first … stop − 1 of replaced parts, and new parts.
+
+        Return the parts that were written.
+        """
         replaced = {self._part_of(source) for source in self.edit.replaced}
         by_part: dict[int, list[Notes]] = {}
         added: list[tuple[Track, Notes]] = []
@@ -185,6 +193,8 @@ class KeptMusicXml:
         whole = stop if self.edit.is_continuation else len(self.written.bars)
         for track, notes in added:
             self._add_part(track, notes, [*self._old_bars(whole), *bars], whole)
+        old = range(len(self.parts)) if bars else {*replaced, *by_part}
+        return {*old, *range(len(self.parts), len(self.parts) + len(added))}
 
     def _old_bars(self, stop: int) -> list[Bar]:
         """Return the bars before `stop`, which show their time signatures where they change."""
