@@ -21,7 +21,8 @@ from typing import Any
 from evaluation.metrics.arrangement import MEASURES, Phrases, measures, melody_of
 from evaluation.metrics.estimates import estimate
 from evaluation.tables import Result, Table, with_interval
-from musicgen.continuation import Completion, Player, accompaniment
+from musicgen.completion import Completion, accompaniment
+from musicgen.continuation import Player
 from musicgen.generation.request import Request
 from musicgen.pieces import read_piece
 from tokenization.analysis.hearing import recognise

@@ -1,11 +1,11 @@
-"""Continuing a prompt and completing a piece: the request, its generation, and the resulting takes.
+"""Generating music for a request: the takes that it results in, and continuations of a prompt.
 
 All music is generated here: commands, page and evaluations use these classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,16 +18,15 @@ from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request, order
 from musicgen.generation.sampling import Kinds
-from musicgen.pieces import Piece, Prompt, decode_partial, edit_of, input_facts, program
-from tokenization.analysis.chords import as_asked, like_given, with_locked
+from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts, program
+from tokenization.analysis.chords import as_asked, like_given
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.playing import Playing
 from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, new_alone, write_score
 from tokenization.grammar import Excluding, Grammar
-from tokenization.language import Goal, Language, Wanted
-from tokenization.records import whole_number
-from tokenization.score import Marker, Score, excerpt
+from tokenization.language import Language
+from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:
     from musicgen.performer import Performer
@@ -345,170 +344,3 @@ def continuation_grammar(
         raise language.lacks("which cannot follow given chords")
     grammar = language.grammar(prompt, bars=bars, ends=ends, chords=chords, **known)
     return grammar if grammar.counts_bars else Excluding(grammar, [language.end])
-
-
-class Completion(MusicGeneration):
-    """The generation that completes a piece."""
-
-    def __init__(
-        self,
-        model: Player,
-        piece: Piece,
-        goal: Goal,
-        request: Request,
-        written: dict[str, Any],
-        where: NewMusic,
-        bars: tuple[int, int],
-    ) -> None:
-        """Take a goal for the piece in the model's language, for the bars from the first to before the second.
-
-        `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
-        they equal those that were replaced.
-        """
-        if goal.tracks != ():  # not chords alone
-            self.compared = NewBars(
-                begun=bars[0], stop=bars[1], bars=piece.bars, tracks=goal.tracks
-            )
-        given = {
-            "elsewhere": tuple(goal.elsewhere.tolist()),
-            "sources": goal.sources,
-            "unlike": tuple(goal.replaced.tolist()),
-        }
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
-        self.piece, self.goal, self._written, self._where = piece, goal, written, where
-        self._setting = goal.setting(piece.encoded.setting)
-        changes = {**vars(where), "over_chords": goal.writes_chords}
-        self._edit = edit_of(piece.original, piece.score, model.language, **changes)
-
-    def _heard(self, ids: np.ndarray) -> Score:
-        return self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
-
-    def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
-        score = self._played(self.piece.playing, score, self._where, number)
-        # Chords are those of the piece, unless they are a part to write.
-        markers = like_given(score.markers, self.piece.score.markers)
-        if self.goal.writes_chords:
-            markers = tuple(
-                Marker(one.onset_ticks, one.text) if self._where.holds(one.onset_ticks) else one
-                for one in markers
-            )
-            if self.request.keeps_chords:
-                markers = with_locked(markers, self.piece.score.markers)
-        score = score.replace(markers=markers)
-        about = {
-            "piece": self.piece.name,
-            **input_facts(self.piece.encoded.ids, self.piece.tracks),
-            **self._written,
-        }
-        return self._made(number, ids, score, self._where.new_in(score), self._edit, about)
-
-    def _in_extent(self, score: Score) -> Score:
-        """Leave out new notes before a pickup, or after the end of a short last bar, where the file has no bar."""
-        (first, stop), notes = self.piece.extent, score.notes
-        inside = (notes.onset_ticks >= first) & (notes.onset_ticks < stop)
-        return score.replace(notes=notes[inside | ~self._where.is_new(notes)])
-
-
-class TokenCompletion(Generation):
-    """The completion of a piece given as tokens alone."""
-
-    def __init__(self, model: Player, goal: Goal, request: Request) -> None:
-        """Take a goal for the piece in the model's language."""
-        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
-        self.goal = goal
-
-    def whole(self) -> np.ndarray:
-        """Return the tokens of the whole piece; raises the error that ended the work, if any."""
-        self.check()
-        return self.goal.whole(self.sequences()[0])
-
-
-def infilling(
-    model: Player,
-    piece: Piece,
-    bars: tuple[int, int],
-    request: Request,
-    parts: Collection[int | str] | None = None,
-) -> Completion:
-    """Return the generation that rewrites the bars from the first to the last, counted from 1.
-
-    `parts`: those to write there, as `Language.parts_named` takes them; None for all.
-    """
-    try:
-        first, last = bars
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"bars is {bars!r}; give the first and the last bar, such as (5, 8)"
-        ) from None
-    first, last = (whole_number(bar, "a bar to rewrite") for bar in (first, last))
-    if parts is None and _has_chords(piece, first, last):
-        parts = range(len(piece.score.tracks))  # all but the chords, which stay
-    write = None if parts is None else _parts(model, piece, parts)
-    plan = _plan(model, request, piece.bars, first - 1, last)
-    goal = model.language.infilling(
-        piece.encoded.ids, first - 1, last, write=write, plan=plan, free=request.free
-    )
-    line, seam = bar_lines(piece.score, last)[[first - 1, last]]
-    where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
-    written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}
-    return Completion(model, piece, goal, request, written, where, (first - 1, last))
-
-
-def _has_chords(piece: Piece, first: int, last: int) -> bool:
-    """Return whether chords of some bars are given, not guessed."""
-    if not 1 <= first <= last <= piece.bars:
-        return False
-    start, stop = bar_lines(piece.score, last)[[first - 1, last]]
-    markers = piece.score.markers
-    return any(start <= one.onset_ticks < stop and not one.is_guess for one in markers)
-
-
-def _parts(model: Player, piece: Piece, names: Collection[int | str]) -> list[Wanted]:
-    return model.language.parts_named(piece.score.tracks, names)
-
-
-def _told(parts: Collection[int | str]) -> dict[str, Any]:
-    """Return the provenance of parts."""
-    return {"written_parts": [one if isinstance(one, str) else int(one) for one in parts]}
-
-
-def _plan(
-    model: Player, request: Request, bars: int, first: int, stop: int
-) -> dict[str, np.ndarray] | None:
-    """Return the plan of a piece, with the request's levels in the bars first … stop − 1 and free bars elsewhere."""
-    if not request.plan or first >= stop or stop > bars:
-        return None
-    plan = {}
-    for name, level in model.language.plan(request.plan, stop - first).items():
-        plan[name] = np.full(bars, -1)
-        plan[name][first:stop] = level
-    return plan
-
-
-def _check_chords(score: Score, *, keeps: bool) -> None:
-    """Raise ValueError if no chords can be written."""
-    if not len(score.pitched):
-        raise ValueError("there are only drums, which have no chords")
-    if keeps and score.markers and not any(one.is_guess for one in score.markers):
-        raise ValueError("all chords are given, and are kept: unlock those that are to be replaced")
-
-
-def accompaniment(
-    model: Player, piece: Piece, write: Collection[int | str], request: Request
-) -> Completion:
-    """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
-    plan = _plan(model, request, piece.bars, 0, piece.bars)
-    wanted = _parts(model, piece, write)
-    if [*write] == ["chords"]:
-        _check_chords(piece.score, keeps=request.keeps_chords)
-    goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)
-    where = NewMusic(tracks=goal.tracks or ())
-    return Completion(model, piece, goal, request, _told(write), where, (0, piece.bars))
-
-
-def harmonising_part(piece: Piece) -> str:
-    """Return the part that plays chords to a melody: a piano, or a guitar if the piece already has a piano."""
-    pianos = range(8)  # MIDI programs
-    has_piano = any(track.program in pianos for track in piece.score.tracks)
-    return "+nylon guitar" if has_piano else "+piano"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musicgen.checkpoint import Card, checked_tensors, folder_of, read_card, shipped, weights_path
-from musicgen.continuation import Continuation, Player, Take, accompaniment, infilling
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation, Player, Take
 from musicgen.critic import FILE as CRITIC
 from musicgen.critic import Critic
 from musicgen.generation.batch import Network

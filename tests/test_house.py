@@ -32,7 +32,8 @@ FLOORS = {
 # The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
     "common", "parts", "config", "checkpoint", "kernel", "recall", "attention", "features", "position", "metre",
-    "guesses", "performer", "weights", "generation", "eager", "pieces", "critic", "continuation", "playable",
+    "guesses", "performer", "weights", "generation", "eager", "pieces", "critic", "continuation", "completion",
+    "playable",
 )  # fmt: skip
 # The modules of `musicgen` that learn, with torch. The others play, without it.
 LEARN = {

@@ -309,7 +309,7 @@ def _tasks(arguments: argparse.Namespace, request: Request, model: Playable) -> 
 
 def _task(arguments: argparse.Namespace, request: Request, model: Playable, piece: Piece) -> Task:
     """Return what a command does with a piece."""
-    from musicgen.continuation import accompaniment, harmonising_part, infilling
+    from musicgen.completion import accompaniment, harmonising_part, infilling
 
     stem = Path(piece.name).stem
     if arguments.command in ("continue", "end"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from evaluation.metrics.style import METRICS, profiles, similarities
 from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
-from musicgen.continuation import TokenCompletion
+from musicgen.completion import TokenCompletion
 from musicgen.generation.request import Request
 from tokenization.analysis.chords import PITCH_CLASSES, TONES
 from tokenization.analysis.hearing import chord_changes_in_four_four, recognise

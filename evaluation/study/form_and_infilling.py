@@ -28,7 +28,8 @@ from evaluation.study.piece_jobs import (
     model_of,
     score_of,
 )
-from musicgen.continuation import Continuation, TokenCompletion
+from musicgen.completion import TokenCompletion
+from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable

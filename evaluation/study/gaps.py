@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluation.metrics.estimates import mean
 from evaluation.study.piece_jobs import Measure, held_out_piece, model_of
-from musicgen.continuation import Completion, infilling
+from musicgen.completion import Completion, infilling
 from musicgen.generation.request import Request
 from musicgen.pieces import Piece, piece_of
 from tokenization.analysis.metres import bar_count, bar_lines

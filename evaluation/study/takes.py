@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.piece_jobs import Measure, held_out_piece, model_of
-from musicgen.continuation import Continuation, TokenCompletion
+from musicgen.completion import TokenCompletion
+from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.ensemble.spelling import instrument_of

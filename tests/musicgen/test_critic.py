@@ -8,7 +8,8 @@ import pytest
 
 import musicgen
 from evaluation.critic import learned
-from musicgen.continuation import Continuation, accompaniment, infilling
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation
 from musicgen.critic import Critic, NewBars, chosen, faults, likeness
 from musicgen.generation.request import Request
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio

@@ -16,7 +16,7 @@ import numpy as np
 from app.web.composing.checks import Check, one_of
 from app.web.composing.opened_files import with_leading_rest
 from app.web.composing.requests import PLAIN, MusicRequest, request_from
-from musicgen.continuation import harmonising_part
+from musicgen.completion import harmonising_part
 from musicgen.generation.sampling import CONTROLS
 from musicgen.pieces import Piece
 from tokenization.analysis.beats import interpolate

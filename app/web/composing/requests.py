@@ -19,7 +19,8 @@ from app.web.composing.checks import (
     whole,
 )
 from app.web.composing.streamed_takes import Region, StreamedTakes
-from musicgen.continuation import Continuation, accompaniment, infilling
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import CONTROLS, MUSICAL, Sampling
 from musicgen.pieces import Piece, empty_prompt

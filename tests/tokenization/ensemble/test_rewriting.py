@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from musicgen.continuation import infilling
+from musicgen.completion import infilling
 from musicgen.generation.request import Request
 from musicgen.pieces import read_piece
 from tests.evaluation.toys import toy_playable

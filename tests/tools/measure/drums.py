@@ -16,7 +16,8 @@ import numpy as np
 
 from evaluation.metrics.estimates import estimate
 from evaluation.study.accompaniment import cut_bars
-from musicgen.continuation import Completion, accompaniment, run_together
+from musicgen.completion import Completion, accompaniment
+from musicgen.continuation import run_together
 from musicgen.generation.request import Request
 from musicgen.pieces import piece_of
 from musicgen.playable import Playable, load
