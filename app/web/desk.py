@@ -15,6 +15,7 @@ from app.web.actions import PageActions
 from app.web.composing.requests import MusicRequest, request_from
 from app.web.composing.streamed_takes import as_text
 from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
+from tokenization.formats import kind_of
 
 ACTIONS = (
     "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
@@ -101,8 +102,10 @@ class Desk:
         return {"bars": bars, "said": taken_as(line)}
 
     def save(self, asked: Asked) -> Answer:
-        """Return a file with the user's edits."""
-        return File(data=self.given(asked), kind=FILE)
+        """Return a file with the user's edits; as MIDI if its format is read only."""
+        data = self.given(asked)
+        is_read_only = kind_of(data, Path(asked.name).suffix) == "abc"
+        return File(data=self.midi(asked) if is_read_only else data, kind=FILE)
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""

@@ -98,9 +98,9 @@ export class Requests {
     return this.#ask("stop", { job });
   }
 
-  // The file of an entry with more changes: its bytes if there are none.
+  // The file of an entry with more changes: its bytes if there are none; ABC becomes MIDI.
   async saved(entry, more = []) {
-    const isSame = entry.file && !entry.edits?.length && !more.length;
+    const isSame = isMidi(entry.file) && !entry.edits?.length && !more.length;
     return isSame ? entry.file : this.made(entry, "save", more);
   }
 

@@ -18,9 +18,12 @@ const LOST = "Written from the notes only, without the other contents of the fil
 
 const settingOf = ({ desk }, entry) => ({ ...desk.settings, mix: desk.mixOf(entry) });
 
-// An entry without a file that is not MIDI.
-const plain = (entry) => ({ ...entry, file: null, fileName: null });
-const whole = (entry) => (isMidi(asKept(entry).file) ? asKept(entry) : plain(entry));
+// An entry with its file if that is MIDI, or ABC, which is saved as MIDI.
+function whole(entry) {
+  const kept = asKept(entry),
+    isOne = isMidi(kept.file) || /\.abc$/i.test(kept.fileName ?? "");
+  return isOne ? kept : { ...entry, file: null, fileName: null };
+}
 const midiOf = (app, entry) => app.requests.saved(whole(entry));
 
 // What playback changes, as changes of the file; its words are kept in the file.

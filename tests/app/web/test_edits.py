@@ -162,3 +162,12 @@ def test_a_piece_without_a_file_is_written_to_one(desk: Desk):
 def test_what_is_no_piece_is_refused(desk: Desk, wrong: dict[str, Any]):
     with pytest.raises(ValueError, match=r"."):
         saved(desk, asked(plain_piece(**wrong), edits=NO_EDITS))
+
+
+def test_a_tune_is_saved_with_its_title_and_words(desk: Desk):
+    tune = b"X:1\nT:The Kesh\nL:1/4\nK:G\nG A B c|\nw:now I walk on\n"
+    texts = read_midi(saved(desk, asked(tune, name="a.abc"))).texts
+    assert (texts.title, [one.text for one in texts.lyrics]) == (
+        "The Kesh",
+        ["now", "I", "walk", "on"],
+    )
