@@ -18,6 +18,8 @@ import { takesPart } from "./takes.js";
 
 const UNTRAINED =
   "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
+const OLD =
+  "This browser is too old for the page, which runs in Chrome and Edge from 140, Firefox from 133 and Safari from 18.2.";
 const UNSAVED = "The browser has no storage left for this project; save it as a file.";
 
 // The parts of the page in their layout; `show` updates all of them.
@@ -75,6 +77,8 @@ async function openFirst(app) {
 }
 
 async function start() {
+  if (!Uint8Array.fromBase64)
+    return document.body.prepend(make("p", "mg-note", OLD, { role: "alert" }));
   const root = make("main", "", "", { id: "mg-desk" }),
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
