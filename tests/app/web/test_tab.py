@@ -203,7 +203,6 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
             "missing",
             "A part of the instrument could not be loaded, or arrived damaged; reload the page",
         ),
-        ("old", "This browser is too old for the page"),
     ],
 )
 def test_a_fault_at_the_start_is_said(
@@ -216,10 +215,7 @@ def test_a_fault_at_the_start_is_said(
     elif fault == "missing":
         numpy.unlink()
     page = browser.new_context(service_workers="block").new_page()
-    if fault == "old":
-        page.add_init_script("delete Uint8Array.fromBase64")
     with served(tmp_path / "page") as address:
         page.goto(address)
-        alarm = "[role=alert]" if fault == "old" else ALARM
-        expect(page.locator(alarm)).to_contain_text(sentence)
+        expect(page.locator(ALARM)).to_contain_text(sentence)
         page.context.close()
