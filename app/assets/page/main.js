@@ -1,5 +1,6 @@
 // Starts the page: restores the desk, builds the parts, and connects them.
 import { Store } from "../desk/store.js";
+import { setGrid } from "../music/edits.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
@@ -108,6 +109,7 @@ async function start() {
     player.setTempo(desk.settings.tempo);
     player.setTranspose(desk.settings.transpose);
     player.setFeel(desk.settings);
+    setGrid(desk.settings.grid);
     player.setMix(desk.mixOf(player.entry));
   };
   adjust();
