@@ -15,13 +15,12 @@ from app.web.actions import PageActions
 from app.web.composing.requests import MusicRequest, request_from
 from app.web.composing.streamed_takes import as_text
 from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
-from tokenization.formats import kind_of
 
 ACTIONS = (
     "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
 )  # requests by name  # fmt: skip
 NOT_KEPT = 409  # the status of NotKept: the page sends its own notes instead (page/requests.js)
-SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
+SCORE = "application/vnd.recordare.musicxml+xml"
 MIDI = "audio/midi"
 
 
@@ -102,10 +101,8 @@ class Desk:
         return {"bars": bars, "said": taken_as(line)}
 
     def save(self, asked: Asked) -> Answer:
-        """Return a file with the user's edits; as MIDI if its format is read only."""
-        data = self.given(asked)
-        is_read_only = kind_of(data, Path(asked.name).suffix) == "abc"
-        return File(data=self.midi(asked) if is_read_only else data, kind=FILE)
+        """Return a file with the user's edits as MIDI."""
+        return File(data=self.midi(asked), kind=MIDI)
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
@@ -121,4 +118,5 @@ class Desk:
 
     def midi(self, asked: Asked) -> bytes:
         """Return a music file as MIDI; MIDI files stay as they are."""
-        return self.actions.reader.as_midi(self.given(asked), asked.name, asked.client)
+        data, made = self.given(asked), asked.plain.get("made")
+        return self.actions.reader.as_midi(data, asked.name, asked.client, made)
