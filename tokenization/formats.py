@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +154,8 @@ def file_of(
             return _edited(edit, score, provenance, exact=exact), ""
         except NotKept as error:
             why_not_kept = f"Written from the notes alone, not into your file: {error}."
+    if edit is not None:
+        score = _worded(edit, score)
     if write is midi:
         return midi(score, title, provenance), why_not_kept
     if edit is not None and edit.kind == "midi":
@@ -184,6 +188,23 @@ def _edited(
     from tokenization.notation.musicxml.keeping import KeptMusicXml
 
     return KeptMusicXml(edit, exact=exact).edited(score, _texts(provenance), alone=alone)
+
+
+def _worded(edit: Edit, score: Score) -> Score:
+    """Return a score with what its file says besides the notes: title, words and keys."""
+    heard, seam = edit.heard, edit.start if edit.is_continuation else inf
+    lyrics = tuple(one for one in heard.texts.lyrics if one.onset_ticks < seam)
+    known = len(heard.tracks)
+    tracks = [
+        replace(track, sources=heard.tracks[number].sources) if number < known else track
+        for number, track in enumerate(score.tracks)
+    ]
+    return score.replace(
+        tracks=tuple(tracks),
+        texts=replace(heard.texts, lyrics=lyrics),
+        key_signature=heard.key_signature,
+        key_changes=heard.key_changes,
+    )
 
 
 def _in_its_file(edit: Edit, score: Score) -> Score:

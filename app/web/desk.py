@@ -20,7 +20,7 @@ ACTIONS = (
     "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
 )  # requests by name  # fmt: skip
 NOT_KEPT = 409  # the status of NotKept: the page sends its own notes instead (page/requests.js)
-SCORE, FILE = "application/vnd.recordare.musicxml+xml", "application/octet-stream"
+SCORE = "application/vnd.recordare.musicxml+xml"
 MIDI = "audio/midi"
 
 
@@ -101,8 +101,8 @@ class Desk:
         return {"bars": bars, "said": taken_as(line)}
 
     def save(self, asked: Asked) -> Answer:
-        """Return a file with the user's edits."""
-        return File(data=self.given(asked), kind=FILE)
+        """Return a file with the user's edits as MIDI."""
+        return File(data=self.midi(asked), kind=MIDI)
 
     def score(self, asked: Asked) -> Answer:
         """Convert a music file to MusicXML; MusicXML stays as it is."""
@@ -118,4 +118,5 @@ class Desk:
 
     def midi(self, asked: Asked) -> bytes:
         """Return a music file as MIDI; MIDI files stay as they are."""
-        return self.actions.reader.as_midi(self.given(asked), asked.name, asked.client)
+        data, made = self.given(asked), asked.plain.get("made")
+        return self.actions.reader.as_midi(data, asked.name, asked.client, made)

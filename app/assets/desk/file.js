@@ -161,6 +161,7 @@ const FITS = {
   transpose: within(-48, 48),
   swing: within(50, 75),
   humanise: within(0, 100),
+  grid: within(1, 12),
   temperature: between(0, 10),
   curve: isCurve,
 };

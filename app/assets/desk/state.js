@@ -21,6 +21,7 @@ const SETTINGS = {
   transpose: 0,
   swing: 50,
   humanise: 0,
+  grid: 4,
   mix: {},
   plan: false,
   curve: "density",

@@ -107,8 +107,10 @@ export function pasted(piece, copied, tick) {
     .map((row) => row.with(1, Math.min(row[1], end - row[0])));
 }
 
-// The grid of editing: a sixteenth, in ticks.
-export const gridOf = (piece) => Math.max(1, Math.round(piece.ticksPerBeat / 4));
+// The grid of editing and recording, in ticks: a part of a beat, which the user chooses.
+let partsOfBeat = 4;
+export const setGrid = (parts) => (partsOfBeat = parts);
+export const gridOf = (piece) => Math.max(1, Math.round(piece.ticksPerBeat / partsOfBeat));
 export const toGrid = (piece, tick) => Math.round(tick / gridOf(piece)) * gridOf(piece);
 
 // The index of a row among the sorted notes.

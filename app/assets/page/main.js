@@ -1,5 +1,6 @@
 // Starts the page: restores the desk, builds the parts, and connects them.
 import { Store } from "../desk/store.js";
+import { setGrid } from "../music/edits.js";
 import { lanesOf } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
 import { App } from "./app.js";
@@ -18,6 +19,8 @@ import { takesPart } from "./takes.js";
 
 const UNTRAINED =
   "No trained model is installed. The untrained one used instead writes valid but random notes; “make model” trains a real one.";
+const OLD =
+  "This browser is too old for the page, which runs in Chrome and Edge from 140, Firefox from 133 and Safari from 18.2.";
 const UNSAVED = "The browser has no storage left for this project; save it as a file.";
 
 // The parts of the page in their layout; `show` updates all of them.
@@ -75,6 +78,8 @@ async function openFirst(app) {
 }
 
 async function start() {
+  if (!Uint8Array.fromBase64)
+    return document.body.prepend(make("p", "mg-note", OLD, { role: "alert" }));
   const root = make("main", "", "", { id: "mg-desk" }),
     facts = JSON.parse(document.querySelector("#mg-facts").textContent);
   document.body.prepend(root);
@@ -104,6 +109,7 @@ async function start() {
     player.setTempo(desk.settings.tempo);
     player.setTranspose(desk.settings.transpose);
     player.setFeel(desk.settings);
+    setGrid(desk.settings.grid);
     player.setMix(desk.mixOf(player.entry));
   };
   adjust();

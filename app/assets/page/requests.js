@@ -98,10 +98,10 @@ export class Requests {
     return this.#ask("stop", { job });
   }
 
-  // The file of an entry with more changes: its bytes if there are none.
-  async saved(entry, more = []) {
-    const isSame = entry.file && !entry.edits?.length && !more.length;
-    return isSame ? entry.file : this.made(entry, "save", more);
+  // The file of an entry with more changes, as MIDI: its bytes if they are that, without changes.
+  async midi(entry, more = []) {
+    const isSame = isMidi(entry.file) && !entry.edits?.length && !more.length;
+    return isSame ? entry.file : this.made(entry, "save", more, { made: entry.provenance });
   }
 
   // A file made from an entry with more changes: "save", "sound" or "score".

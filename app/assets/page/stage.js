@@ -4,7 +4,7 @@ import { Hand } from "../roll/note_editing.js";
 import { addMenu, harmoniseMenu } from "../widgets/add_parts.js";
 import { cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
-import { action, count, fold, make, marked, menu } from "../widgets/parts.js";
+import { action, count, fold, make, marked, menu, options } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { signsMenu } from "../widgets/signs.js";
 import { playIn } from "../widgets/play_in.js";
@@ -15,6 +15,13 @@ const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HOW =
   "Click to add a note; drag a note to move it, or its right edge to resize it; drag with Shift to select. " +
   "Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity, as in the lane below; Q quantises.";
+const GRIDS = [
+  [2, "1/8"],
+  [3, "1/8 triplet"],
+  [4, "1/16"],
+  [6, "1/16 triplet"],
+  [8, "1/32"],
+];
 const HIGH = "clamp(240px, 34vh, 380px)";
 const HIGHER = "clamp(340px, 52vh, 600px)"; // while editing, so that notes are easier to hit
 
@@ -56,6 +63,19 @@ function pencilFor(app, roll, changed) {
   return pencil;
 }
 
+// The grid of the notes that are drawn, moved, quantised and recorded.
+function gridField(app) {
+  const { desk } = app,
+    of = { name: "grid", ariaLabel: "Grid", title: "The grid for notes" },
+    field = make("select", "", options(GRIDS), of);
+  field.addEventListener("change", () => desk.set({ grid: Number(field.value) }));
+  function show() {
+    field.hidden = !app.drawing;
+    field.value = desk.settings.grid;
+  }
+  return Object.assign(field, { show });
+}
+
 // The button that opens a file of any kind, and its file input.
 function filePicker(app) {
   const of = { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file", hidden: true },
@@ -91,6 +111,7 @@ function stageParts(app, { roll }, show) {
     parts = { hint, title, idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
   parts.signs = signsMenu(app, roll);
   parts.pencil = pencilFor(app, roll, show);
+  parts.grid = gridField(app);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), app.changed()));
   parts.plan = planView(app, roll);
   parts.read = readingNotes();
@@ -111,13 +132,13 @@ export function stagePart(app, lanesNow) {
     card = cardParts(app, () => desk.current, options),
     { facts, star, roll, bar, play, menu: save } = card,
     parts = stageParts(app, card, () => show()),
-    { hint, title, signs, idea, mix, played, pencil, score, plan, read, zoom } = parts;
+    { hint, title, signs, idea, mix, played, pencil, grid, score, plan, read, zoom } = parts;
   roll.view.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
   const hands = make("span", "mg-hands", [star, newMenu(app), ...filePicker(app)]),
     head = make("div", "mg-head", [title, signs, facts, hands]),
     jobs = [addMenu(app), harmoniseMenu(app)],
-    actions = make("span", "mg-actions", [...jobs, pencil, save]),
+    actions = make("span", "mg-actions", [...jobs, grid, pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
     folds = make("div", "mg-folds", [mix, played, read]);
   const within = [head, idea, roll.view, score.box, plan.row, bar, foot, folds],
@@ -126,7 +147,7 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     for (const part of [facts, star, roll.view, foot]) part.hidden = !entry;
-    for (const part of [signs, idea, plan, score, mix, played, ...jobs]) part.show();
+    for (const part of [signs, idea, plan, score, mix, played, grid, ...jobs]) part.show();
     read.show(entry);
     // At the start, a piece is being opened.
     title.textContent = title.title = entry?.title ?? (desk.past.length ? "New idea" : "…");

@@ -3,33 +3,11 @@ import { canSound } from "../sound/synth.js";
 import { wavOf } from "../sound/wav.js";
 import { Refusal } from "./requests.js";
 
-const OLD =
-  "This browser is too old for the instrument; it runs in Chrome and Edge from 100, Firefox from 114 and Safari from 16.4.";
 const BROKEN =
   "A part of the instrument could not be loaded, or arrived damaged; reload the page to load it again.";
 const FAILED = "The program has failed; reload the page: your project is kept in this browser.";
 const SILENT = "The browser plays music only where the address begins with https.";
-// The smallest module with an instruction on vectors of 128 bits, which the kernel needs.
-const SIMD = [
-  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
-  253, 98, 11,
-];
-
 const loading = (part) => `Loading the instrument: ${Math.round(100 * part)} %`;
-
-// A worker that consists of modules, or null in a browser without them or without such instructions.
-function moduleWorker(address) {
-  if (!globalThis.WebAssembly?.validate(new Uint8Array(SIMD))) return null;
-  let knowsModules = false;
-  const options = {
-    get type() {
-      knowsModules = true;
-      return "module";
-    },
-  };
-  const worker = new Worker(address, options);
-  return knowsModules ? worker : null;
-}
 
 export class Tab {
   lost = "The program stopped while composing; the notes so far are kept.";
@@ -43,8 +21,7 @@ export class Tab {
     const all = files.reduce((sum, { bytes }) => sum + bytes, 0),
       at = (address) => new URL(address, document.baseURI).href;
     this.ready = new Promise((ready, failed) => {
-      this.worker = moduleWorker(at(worker));
-      if (!this.worker) return failed(new Refusal(OLD));
+      this.worker = new Worker(at(worker), { type: "module" });
       const fail = () => failed(new Refusal(BROKEN));
       this.worker.onmessage = ({ data }) => {
         if (data.id) this.waiting.get(data.id)?.(data);

@@ -1,7 +1,7 @@
 // The menus "Add part" and "Harmonise": parts to write to those of the piece, as takes.
 import { tracksWithNotes } from "../music/heard.js";
 import { INSTRUMENTS } from "../music/instruments.js";
-import { able, action, check, field, make, menu, suggest } from "./parts.js";
+import { able, action, check, field, make, menu, suggest, write } from "./parts.js";
 
 // The names for the server, where a plus adds a part even if the piece has one like it, and for the page.
 const USUAL = [
@@ -65,14 +65,14 @@ export function addMenu(app) {
       chosen.append(check(`part-${boxes().length}`, text, { value, checked }));
   for (const one of USUAL) add(one);
   const other = otherField(app, (name) => add([`+${name}`, name], true));
-  const write = () => {
+  const begin = () => {
     if (!other.take()) return;
     const parts = boxes().filter((one) => one.checked);
     box.list.hidePopover();
     app.composer.start({ kind: "accompany", parts: parts.map((one) => one.value) });
     for (const one of parts) one.checked = false;
   };
-  const go = action("Write", write, "mg-chip mg-new"),
+  const go = action("Write", begin, "mg-chip mg-new"),
     words = make("p", "mg-menu-words", ABOUT),
     title = "Write more parts to those of the piece",
     box = jobMenu(app, "Add part", title, [words, chosen, other, go]),
@@ -84,7 +84,7 @@ export function addMenu(app) {
       hasDrums = Boolean(piece && drumsOf(piece).length),
       [drums] = boxes();
     drums.disabled = hasDrums;
-    drums.closest("label").title = hasDrums ? DRUMS : "";
+    write(words, hasDrums ? `${ABOUT} ${DRUMS}` : ABOUT);
     if (hasDrums) drums.checked = false;
     const isChosen = other.input.value || boxes().some((one) => one.checked);
     able(go, "Write takes with these parts", !isChosen && "Choose a part.");
@@ -101,9 +101,9 @@ export function harmoniseMenu(app) {
     const { chords } = app.desk.current.piece;
     return chords.length > 0 && !chords.some(([, , isGuess]) => isGuess);
   };
-  const write = (part) =>
+  const begin = (part) =>
     app.composer.start({ kind: "accompany", parts: [part], keepsChords: !areGiven() });
-  const items = HARMONIES.map(([part, text]) => action(text, () => write(part), "mg-item")),
+  const items = HARMONIES.map(([part, text]) => action(text, () => begin(part), "mg-item")),
     lack = (piece) => drumsOf(piece).length === tracksWithNotes(piece).length && ONLY_DRUMS,
     box = jobMenu(app, "Harmonise", "Write chords to the piece", items, lack);
   box.list.addEventListener(

@@ -10,18 +10,18 @@ const MIDI = "audio/midi",
   XML = "application/vnd.recordare.musicxml+xml";
 
 // An entry with the file that was opened, with the new notes if they could be written into it.
-export const asKept = (entry) =>
-  entry.kept ? { ...entry, file: entry.kept, fileName: null, reading: entry.keptReading } : entry;
+export function asKept(entry) {
+  const { kept, keptReading: reading, title } = entry,
+    fileName = `${title}.${isMidi(kept) ? "mid" : "musicxml"}`;
+  return kept ? { ...entry, file: kept, fileName, reading } : entry;
+}
 
-export const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
+// Whether the file of an entry is notation.
+export const isNotated = ({ file, fileName }) =>
+  Boolean(file) && /\.(mxl|musicxml|xml)$/i.test(fileName ?? "");
 const LOST = "Written from the notes only, without the other contents of the file you opened.";
 
 const settingOf = ({ desk }, entry) => ({ ...desk.settings, mix: desk.mixOf(entry) });
-
-// An entry without a file that is not MIDI.
-const plain = (entry) => ({ ...entry, file: null, fileName: null });
-const whole = (entry) => (isMidi(asKept(entry).file) ? asKept(entry) : plain(entry));
-const midiOf = (app, entry) => app.requests.saved(whole(entry));
 
 // What playback changes, as changes of the file; its words are kept in the file.
 function asHeard(app, entry) {
@@ -56,22 +56,20 @@ function savesOf(app, entry) {
     used = tracksWithNotes(piece).sort((a, b) => a - b),
     changes = changesOf(piece, settingOf(app, entry));
   const { requests } = app,
-    midi = (one) => midiOf(app, one),
-    heard = (one) => requests.saved(...asHeard(app, whole(one))),
+    midi = (one) => requests.midi(asKept(one)),
+    heard = (one) => requests.midi(...asHeard(app, asKept(one))),
     sound = (one) => requests.made(...soundOf(app, one)),
-    part = (one) => requests.saved(whole(one), outside(one)),
+    part = (one) => requests.midi(asKept(one), outside(one)),
     others = (index) => [...piece.tracks.keys()].filter((other) => other !== index),
     track = (index) => (one) =>
-      requests.saved(whole(one), [{ change: "drop", tracks: others(index) }]);
-  // The file has what the page does not show, such as words.
-  const isOwn = (one) => isXml(asKept(one).file),
-    score = (one) =>
-      isOwn(one) ? requests.saved(asKept(one)) : requests.made(whole(one), "score"),
-    exact = (one) => requests.made(whole(one), "score", [], { exact: true });
+      requests.midi(asKept(one), [{ change: "drop", tracks: others(index) }]);
+  const score = (one) => requests.made(asKept(one), "score"),
+    exact = (one) => requests.made(asKept(one), "score", [], { exact: true });
   const tracks = used.map((index) => {
     const { name } = piece.tracks[index];
     return [`${name} as MIDI`, `, ${fileName(name)}.mid`, MIDI, track(index), "one track"];
   });
+  const exactly = ["Score with exact lengths", ", exact.musicxml", XML, exact, "not simplified"];
   const newPart = ["New bars as MIDI", ", new bars.mid", MIDI, part, "only the new bars"],
     isOther = changes.length > 0;
   return [
@@ -84,7 +82,7 @@ function savesOf(app, entry) {
     region?.first && !region.tracks && newPart,
     ...(used.length > 1 ? tracks : []),
     ["Score (MusicXML)", ".musicxml", XML, score, "for notation programs"],
-    !isOwn(entry) && ["Score with exact lengths", ", exact.musicxml", XML, exact, "not simplified"],
+    !isNotated(asKept(entry)) && exactly,
     !isOther && ["WAV", ".wav", WAV, sound, "audio"],
   ].filter(Boolean);
 }
@@ -98,7 +96,7 @@ function dragOut(button, app, entryOf) {
     if (entry === made || entry.state === "running") return;
     URL.revokeObjectURL(url);
     [made, url] = [entry, ""];
-    const bytes = await midiOf(app, entry).catch(() => null); // saving says why
+    const bytes = await app.requests.midi(asKept(entry)).catch(() => null); // saving says why
     if (made !== entry) return;
     if (bytes) url = URL.createObjectURL(new Blob([bytes], { type: MIDI }));
     else made = null;

@@ -2,7 +2,7 @@
 // OpenSheetMusicDisplay engraves it; it is loaded when a score is first shown.
 import { barAt, barCount } from "../music/piece.js";
 import { count, make, marked } from "./parts.js";
-import { asKept, isXml } from "./save_menu.js";
+import { asKept, isNotated } from "./save_menu.js";
 
 const UNIT = 10; // pixels per unit of the engraver
 const STAFF = 4; // units from the top to the bottom line of a staff
@@ -11,7 +11,6 @@ const SIZES = { wide: 0.85, small: 0.6 };
 const SMALL = 640; // pixels of width
 const PAUSE = 150; // milliseconds from a change of width to a new layout
 const SIMPLIFIED = "Rhythms are simplified for reading.";
-const NOTATED = /\.(mxl|musicxml|xml)$/i;
 const OPTIONS = {
   autoResize: false,
   autoBeam: true,
@@ -24,7 +23,7 @@ const OPTIONS = {
 // one with the bars of the page. The engraver gets it as a document, since unrecognised text would be fetched as a URL.
 async function scoreOf(app, entry) {
   const kept = asKept(entry),
-    isOwn = isXml(kept.file) || Boolean(kept.file && NOTATED.test(kept.fileName ?? ""));
+    isOwn = isNotated(kept);
   const score = await app.requests.made(isOwn ? kept : { ...entry, file: null }, "score");
   return { score: new DOMParser().parseFromString(await score.text(), "application/xml"), isOwn };
 }

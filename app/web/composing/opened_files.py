@@ -58,9 +58,12 @@ class FileReader:
         """Return a file as a score; errors refer to it as `name`."""
         return self.apart(client, quoted(name), _read, data, name)
 
-    def as_midi(self, data: bytes, name: str, client: str = "") -> bytes:
-        """Return a file as MIDI; MIDI files stay as they are."""
-        return data if kind_of(data) == "midi" else midi(self.read(data, name, client))
+    def as_midi(self, data: bytes, name: str, client: str = "", provenance: Any = None) -> bytes:
+        """Return a file as MIDI, with a provenance; MIDI files stay as they are."""
+        if kind_of(data) == "midi" and Path(name).suffix.lower() != ".abc":
+            return data
+        made = provenance if isinstance(provenance, dict) else None
+        return midi(self.read(data, name, client), provenance=made)
 
     def notated(self, data: bytes, name: str, client: str = "", *, exact: bool = False) -> bytes:
         """Return a file as MusicXML, with rhythms as a player reads them unless `exact`; MusicXML stays as it is."""

@@ -122,7 +122,8 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
     """
     if not len(take.score.notes):
         return {"midi": ""}
-    plain = replace(take, edit=None).file(".mid")[0]
+    is_read_only = take.edit is not None and take.edit.kind == "abc"
+    plain = (take if is_read_only else replace(take, edit=None)).file(".mid")[0]
     files = {"midi": as_text(plain), "reading": reading_data(reading_of_written(take.score))}
     if take.edit is None or take.edit.kind not in ("midi", "musicxml"):
         return files

@@ -203,3 +203,17 @@ def test_musicxml_has_the_known_chords(song, tmp_path, made, words, bars):
     chords = {m.onset_ticks / found.ticks_per_beat / 4: m.text for m in found.markers}
     assert {*chords} == bars
     assert not bars or [*chords.values()] == ["D_m", "G_7", "C_M"]
+
+
+def test_words_and_titles_of_formats_that_are_only_read_are_kept(tmp_path, command):
+    tune = tmp_path / "tune.abc"
+    tune.write_text(
+        "X:1\nT:The Kesh\nC:Anna\nM:4/4\nL:1/4\nK:Eb\nG A B c|d c B A|\nw:now I walk the long way\n"
+    )
+    command("continue", tune, *ONE_BAR, "--score", "-o", tmp_path)
+    for ending, title in ((".mid", "The Kesh"), (".musicxml", "The Kesh")):
+        (found,) = tmp_path.glob(f"*prompt_cont*{ending}")
+        score = read_file(found)
+        texts = score.texts
+        assert (texts.title, texts.composer, score.key_signature) == (title, "Anna", (-3, False))
+        assert [one.text for one in texts.lyrics] == ["now", "I", "walk", "the"]  # of the prompt

@@ -25,6 +25,7 @@ from tests.tokenization.midi.test_keeping import band, check_kept
 from tests.tokenization.notation.musicxml.test_writing import heard
 from tests.tokenization.notation.musicxml.test_writing import written as sonata
 from tests.tokenization.notation.scores import bars, note, rest, score
+from tests.tools.page.own_files import own_files
 from tokenization.formats import midi
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -258,6 +259,19 @@ def test_invalid_requests_are_refused_in_one_sentence(wrong: dict, sentence: str
         request_from({**PLAIN, **wrong})
     with pytest.raises(ValueError, match="is not an object"):
         request_from([1])
+
+
+@pytest.mark.parametrize("actions", [LATER], indirect=True)
+def test_chords_are_written_where_there_are_pitches_and_some_are_to_be_replaced(actions):
+    files, chords = own_files(), {"kind": "accompany", "parts": ["chords"], "model": LATER}
+    with pytest.raises(ValueError, match="only drums, which have no chords"):
+        written(actions, files["drums only"].data, **chords)
+    chords["name"] = "a.musicxml"
+    sheet = files["lead sheet"].data  # in which all are given
+    with pytest.raises(ValueError, match="unlock those that are to be replaced"):
+        written(actions, sheet, **chords, keepsChords=True)
+    *_, last = written(actions, sheet, **chords)
+    assert last["takes"][0]["piece"]["chords"]
 
 
 @pytest.mark.parametrize("actions", [LATER], indirect=True)

@@ -74,3 +74,15 @@ def test_takes_of_an_edited_piece_are_written_into_the_edited_file(page: Page):
     assert not [event for event in gone if event.tick < end - 960]
     early = [event for event in new if event.tick < end - 960]
     assert [(event.kind, event.what[0]) for event in early] == [("note", 65)]
+
+
+def test_notes_are_drawn_on_the_chosen_grid(page: Page):
+    opened(page, "song.mid", everything()[0])
+    page.get_by_role("button", name="Edit notes", exact=True).click()
+    page.get_by_label("Grid").select_option(label="1/8 triplet")
+    rest(page)
+    beat = page.evaluate("musicgen.desk.current.piece.ticksPerBeat")
+    page.mouse.click(*spot(page, beat + beat / 3 + 1, 65, 0))
+    page.wait_for_function("() => musicgen.desk.current.edits?.length === 1")
+    row = page.evaluate("musicgen.desk.current.edits[0].rows[0][1]")
+    assert row[:3] == [beat + beat // 3, 4 * beat // 3, 65]

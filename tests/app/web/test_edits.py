@@ -162,3 +162,19 @@ def test_a_piece_without_a_file_is_written_to_one(desk: Desk):
 def test_what_is_no_piece_is_refused(desk: Desk, wrong: dict[str, Any]):
     with pytest.raises(ValueError, match=r"."):
         saved(desk, asked(plain_piece(**wrong), edits=NO_EDITS))
+
+
+def test_a_score_is_saved_as_midi_with_its_words_and_provenance(desk: Desk):
+    sung = score(bars(note("C", 5, 48, "<lyric><text>sing</text></lyric>")))
+    data = saved(desk, asked(sung, name="a.musicxml", made={"seed": 7}))
+    assert [one.text for one in read_midi(data).texts.lyrics] == ["sing"]
+    assert b'musicgen {"seed": 7}' in data
+
+
+def test_a_tune_is_saved_with_its_title_and_words(desk: Desk):
+    tune = b"X:1\nT:The Kesh\nL:1/4\nK:G\nG A B c|\nw:now I walk on\n"
+    texts = read_midi(saved(desk, asked(tune, name="a.abc"))).texts
+    assert (texts.title, [one.text for one in texts.lyrics]) == (
+        "The Kesh",
+        ["now", "I", "walk", "on"],
+    )

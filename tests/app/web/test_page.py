@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from app.web.offered_models import example
 from tests.app.web.browser import WAIT
@@ -60,6 +60,14 @@ def test_open(page: Page):
     begin(page, "nothing")
     expect(page.locator("#mg-go")).to_have_text("Generate")
     expect(page.locator("#mg-chosen")).to_be_hidden()
+
+
+def test_a_browser_that_is_too_old_is_told(browser: Browser, address: str):
+    page = browser.new_context().new_page()
+    page.add_init_script("delete Uint8Array.fromBase64")
+    page.goto(address)
+    expect(page.locator("[role=alert]")).to_contain_text("This browser is too old for the page")
+    page.context.close()
 
 
 def test_begin(page: Page):

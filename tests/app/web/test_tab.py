@@ -203,7 +203,6 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
             "missing",
             "A part of the instrument could not be loaded, or arrived damaged; reload the page",
         ),
-        ("old", "This browser is too old for the instrument"),
     ],
 )
 def test_a_fault_at_the_start_is_said(
@@ -216,8 +215,6 @@ def test_a_fault_at_the_start_is_said(
     elif fault == "missing":
         numpy.unlink()
     page = browser.new_context(service_workers="block").new_page()
-    if fault == "old":
-        page.add_init_script("WebAssembly.validate = () => false")
     with served(tmp_path / "page") as address:
         page.goto(address)
         expect(page.locator(ALARM)).to_contain_text(sentence)

@@ -286,7 +286,7 @@ def on_page(page: Page, kind: Kind, file: OwnFile) -> Outcome:
     except Exception as error:
         return Outcome(not_kept=page.evaluate("musicgen.app.trouble") or str(error)[:200])
     if told["lost"] or (file.name.endswith((".abc", ".musicxml")) and not is_xml):
-        return Outcome(not_kept="ABC is not written, and MIDI of a score is written from its notes")
+        return Outcome(not_kept="ABC is not written, and a score as heard is saved as MIDI")
     return compared(file, kind, _place_of(file, told), saved)
 
 

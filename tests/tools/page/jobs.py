@@ -104,7 +104,8 @@ def add(*names: str) -> Callable[[Page], None]:
             box = page.locator(".mg-jobs-parts").get_by_label(name, exact=True)
             if box.is_disabled():
                 page.keyboard.press("Escape")
-                raise Refused(box.locator("..").get_attribute("title"))
+                said = page.locator(".mg-jobs .mg-menu-words").text_content() or ""
+                raise Refused(said.partition(". ")[2])
             box.check()
         press(page, "Write", ".mg-stage")
 

@@ -1,7 +1,7 @@
 // Pieces: editing, trimming, chords, names by key, notation, MIDI; and rolls under pointers and keys.
 import { chordLine, chordsAfter, hasGuess, withChords, withLocks } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
-import { changesBetween, drawn, joined, lengthened, louder, moved, quantised, quantisedTo, removed } from "../../../../app/assets/music/edits.js";
+import { changesBetween, drawn, gridOf, joined, lengthened, louder, moved, quantised, quantisedTo, removed, setGrid } from "../../../../app/assets/music/edits.js";
 import { felt } from "../../../../app/assets/music/feel.js";
 import { changesHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
@@ -172,6 +172,9 @@ export const tests = {
     ok(louder(loud, [0, 1], 5) === loud && loud !== song && quantisedTo(song, [0, 1], 3) === song);
   },
   "notes are quantised to whole ticks before the end of the piece"() {
+    const grids = [3, 4, 8].map((parts) => (setGrid(parts), gridOf(four())));
+    setGrid(4);
+    equal(grids, [4, 3, 2]);
     const song = piece([[5, 1, 60, 80, 0], [190, 2, 60, 80, 0]]);
     equal(rowsOf(quantisedTo(song, [0, 1], 6.4)).map((row) => row[0]), [6, 186]);
   },
