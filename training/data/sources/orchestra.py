@@ -33,7 +33,7 @@ class Orchestra(OpenScore):
     licence = "CC0, OpenScore Orchestra; changed: at most 15 parts, others merged"
     style = "orchestra"
     file = re.compile(
-        r"(?:^|.*[/_])([A-Z][a-z]+_(?:[A-Z][A-Za-z]*\.)?\d+|D.un_matin)\w*(?<!_melody)\.mxl"
+        r"(?:^|.*[/_])([A-Z][a-z]+_(?:[A-Z][A-Za-z]*\.)?\d+|D.un_matin)[^/]*(?<!_melody)\.mxl"
     )
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
