@@ -221,7 +221,7 @@ class Ensemble(Language):
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
         """Convert the arranged form of a score to tokens, to its last bar of rest, adding accents if it is flat.
 
-        In the training data only classical keyboard music is `flat`, so models continue a flat prompt in that style.
+        In the training data only classical keyboard music and hymns are `flat`, so models continue a flat prompt so.
         The setting keeps the velocity of the file for the decoded score.
         """
         if not (arranged.notes.velocity == FLAT_VELOCITY).all():
