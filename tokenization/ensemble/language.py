@@ -58,6 +58,7 @@ from tokenization.ensemble.tokens import (
     HARMONY,
     HIGHEST_DRUM,
     INSTRUMENT_OF,
+    LATER_STYLE,
     LENGTHS,
     LONGEST_BAR,
     LOUDNESS_LEVELS,
@@ -69,6 +70,7 @@ from tokenization.ensemble.tokens import (
     PLAN,
     RETURNS,
     STEPS_PER_BEAT,
+    STYLE,
     VOCABULARY,
 )
 from tokenization.grammar import Grammar
@@ -221,7 +223,7 @@ class Ensemble(Language):
     def encode_for_model(self, arranged: Score, score: Score) -> Encoded:
         """Convert the arranged form of a score to tokens, to its last bar of rest, adding accents if it is flat.
 
-        In the training data only classical keyboard music is `flat`, so models continue a flat prompt in that style.
+        In the training data only classical keyboard music and hymns are `flat`, so models continue a flat prompt so.
         The setting keeps the velocity of the file for the decoded score.
         """
         if not (arranged.notes.velocity == FLAT_VELOCITY).all():
@@ -257,6 +259,12 @@ class Ensemble(Language):
         """Return the name of each track, as `accompanying` takes it."""
         parts = Reading(plain(ids)).parts
         return tuple(names_of(parts[parts != HARMONY]))
+
+    def kinds(self) -> np.ndarray:
+        """Return one kind per block, and one for all styles."""
+        kinds = super().kinds()
+        kinds[LATER_STYLE.start : LATER_STYLE.stop] = kinds[STYLE.start]
+        return kinds
 
     def plan_tokens(self, asked: Collection[str] | None = None) -> list[int]:
         """Return the plan tokens, all or only those of the attributes in `asked`."""

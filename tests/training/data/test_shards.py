@@ -1,5 +1,6 @@
 """Several prepared sets are trained on as one, and what one holds out is not trained on in another."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import prepared_set, toy_config
-from tokenization.prepared import Prepared
+from tokenization.prepared import META_FILE, Prepared
 from training.config import DataConfig
 from training.data.batches import Batches
 from training.data.prepare import PrepareOptions, prepare
@@ -51,6 +52,21 @@ def test_sets_in_two_languages_are_refused(parts: list[str], pianos: Path):
         Shards([*parts, str(pianos)])
     with pytest.raises(ValueError, match="no data set is given"):
         Shards([])
+
+
+def test_sets_of_an_earlier_version_are_read_in_the_latest_of_all(tmp_path: Path):
+    old, new = (str(prepared_set(tmp_path / str(n), "ensemble", first=20 * n)) for n in (0, 1))
+    [earlier] = Prepared.open(new).language.earlier()
+    meta = Path(old, META_FILE)
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "language": earlier.spec()}))
+    assert [Shards(sets).language["tokens"] for sets in ([old], [old, new], [new])] == [
+        702,
+        707,
+        707,
+    ]
+    meta.write_text(meta.read_text().replace('"tokens": 702', '"tokens": 7'))
+    with pytest.raises(ValueError, match=r"differs from that of this program in blocks, tokens$"):
+        _ = Shards([old, new]).language
 
 
 def test_sets_are_sampled_by_their_weights(parts: list[str], tmp_path: Path):

@@ -144,9 +144,11 @@ def polish_keyboard(folder: Path) -> Path:
 
 
 def orchestra(folder: Path) -> Path:
-    """Write two movements of a work and one of another, for two instruments."""
-    names = ("Beach__Amy_Op.32_1_Beach_Op.32_1", "Haydn_104_1", "Symphony/Beach_Op.32_2_Finale")
-    for number, name in enumerate(names):
+    """Write two movements of a work, and one of another with its melody, for two instruments."""
+    names = (
+        "Beach__Amy_Op.32_1_Beach_Op.32_1 Haydn_104_1 Symphony/Beach_Op.32_2,3 Haydn_104_1_melody"
+    )
+    for number, name in enumerate(names.split()):
         parts = [
             bars(*(note(step, octave, 8) for step in "CDEFGAB"[number : number + 4]))
             for octave in (5, 3)

@@ -343,6 +343,28 @@ def test_doubling_parts_are_merged_and_no_pitch_is_lost():
     assert with_fewer_parts(before, 4).notes == before.notes
 
 
+def test_no_highest_note_is_lost_and_timpani_get_no_notes():
+    random = np.random.default_rng(0)
+    line = random.integers(60, 90, 16)
+    parts = [
+        {
+            beat: int(line[beat] + 12 * random.integers(-1, 2))
+            for beat in range(16)
+            if random.random() < 0.8
+        }
+        for _ in range(8)
+    ]
+    before = orchestra(*parts, programs=(40, 41, 42, 73, 68, 71, 56, 47))
+    after = with_fewer_parts(before, 3)
+    assert len({*after.notes.track.tolist()}) == 3
+    assert np.count_nonzero(after.notes.track == 7) in (0, len(parts[7]))
+    top = [
+        [one.notes.pitch[one.notes.onset_ticks == beat * 480].max() for beat in range(16)]
+        for one in (before, after)
+    ]
+    assert top[0] == top[1]
+
+
 def test_a_part_joins_one_of_its_instrument():
     beats = range(8)
     high, other = ({beat: first + beat for beat in beats} for first in (84, 60))
