@@ -53,6 +53,17 @@ class Sent:
     name: str
     client: str
 
+    @classmethod
+    def checked(cls, options: Mapping[str, Any], data: bytes, name: str, client: str) -> Sent:
+        """Return a request with known options and a file; raise an error that says what is wrong."""
+        check(options)
+        if not data:
+            raise ValueError("a file is missing: send MIDI, MusicXML or ABC")
+        if len(data) > UPLOAD_BYTES:
+            said = f"The file is larger than the limit of {UPLOAD_BYTES >> 10} KB."
+            raise HTTPException(413, said)
+        return cls(options=options, data=data, name=name, client=client)
+
 
 async def read_request(request: Request) -> Sent:
     """Return what a request says."""
@@ -74,14 +85,9 @@ async def read_request(request: Request) -> Sent:
         data = await request.body()
         if kind == JSON:
             options |= _object(data)
-            data = _decoded(options.pop("file", ""))
+            data = decoded(options.pop("file", ""))
     name = str(options.pop("name", name))
-    check(options)
-    if not data:
-        raise ValueError("a file is missing: send MIDI, MusicXML or ABC")
-    if len(data) > UPLOAD_BYTES:
-        raise HTTPException(413, f"The file is larger than the limit of {UPLOAD_BYTES >> 10} KB.")
-    return Sent(options=options, data=data, name=name, client=client_of(request))
+    return Sent.checked(options, data, name, client_of(request))
 
 
 def _plain(text: str) -> Any:
@@ -102,7 +108,8 @@ def _object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _decoded(sent: Any) -> bytes:
+def decoded(sent: Any) -> bytes:
+    """Return the bytes of a file in base64."""
     try:
         return base64.b64decode(sent, validate=True)
     except (TypeError, ValueError):
