@@ -14,6 +14,7 @@ from app.commands.bridge import program, script
 from tests.app.web.browser import MODEL, free_port, started
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.long
 BARS = [[4, 4, 120]] * 3 + [[3, 4, 100]] * 2 + [[4, 4, 90]]  # the last is repeated
 LINES = [0, 4, 8, 12, 15, 18, 22, 26, 30, 34, 38]  # in quarter notes
 NOTES = ("Bass", 36), ("Lead", 72), ("Strings", 60), ("Drums", 38)
@@ -183,7 +184,6 @@ def test_what_is_impossible_is_said_and_nothing_changes(home, given, choice, sai
     assert sum(map(len, found["tracks"].values())) == len(given["tracks"])
 
 
-@pytest.mark.long
 def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     """The script starts the program that installed it; the test ends it."""
     own = tmp_path / "musicgen"
