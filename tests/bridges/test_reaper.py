@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +202,24 @@ def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     finally:
         os.kill(int((tmp_path / "pid").read_text()), 15)
     assert found["said"] == []
+
+
+def test_a_server_that_stops_in_the_middle_leaves_the_project_as_it_is(tmp_path: Path):
+    (tmp_path / "script.lua").write_text(script("musicgen_reaper.lua"))
+    given = project(range=[0, 384])  # 100 bars, which the server holds until they are stopped
+    given["tracks"] = [
+        {**one, "items": [{**one["items"][0], "to": 384}]} for one in given["tracks"]
+    ]
+    for track in given["tracks"][:4]:
+        track["items"][0]["notes"] = [[at, at + 1, 40, 80] for at in range(384)]
+    around = {"HOME": str(tmp_path), "module": "tests.app.web.held_app"}
+    with started("--model", MODEL, **around) as server, ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(ran, tmp_path, given, 2)
+        while not (tmp_path / "musicgen-answer.json").exists():
+            time.sleep(0.1)
+        server.process.kill()
+        found = asked.result()
+    assert found["said"] == ["The server has stopped; nothing was written."]
+    assert found["undo"] == []
+    assert unchanged(found, given) == [track["name"] for track in given["tracks"]]
+    assert not list(tmp_path.glob("musicgen-*"))

@@ -19,6 +19,7 @@ from app.web.composing.file_requests import in_piece
 from app.web.offered_models import example
 from app.web.whereabouts import announced, whereabouts
 from musicgen.pieces import piece_of
+from musicgen.playable import find
 from tests.app.web.browser import MODEL, started
 from tests.app.web.test_guard import OWN, SILENCE, ask
 from tests.tokenization.notation.scores import bars, note, score
@@ -78,6 +79,22 @@ def test_each_action_writes_what_it_names(client: httpx.Client):
         found = rows(written(client, **options).content)
         assert {row[1:4:2] for row in kept} == {row[1:4:2] for row in found & kept}, options
         assert found - kept == in_bars(found - kept, *new), options
+
+
+def test_the_same_is_heard_and_written_as_by_the_library(client: httpx.Client):
+    """A bridge gets what the page gets: all other parts and the bars around are heard."""
+    model = find(MODEL)
+    for options, take in (
+        ({"do": "accompany", "parts": "bass"}, model.accompany(TRIO, ["bass"], seed=3)[0]),
+        (
+            {"do": "rewrite", "bars": "5-8", "parts": "bass,drums"},
+            model.infill(TRIO, (5, 8), parts=["bass", "drums"], seed=3)[0],
+        ),
+    ):
+        found = rows(written(client, TRIO, **options, seed=3).content)
+        assert {(row[0], row[1], row[3]) for row in found} == {
+            (row[0], row[1], row[3]) for row in rows(take.midi)
+        }
 
 
 def test_a_form_json_and_lines_of_progress_are_answered(client: httpx.Client):
