@@ -27,11 +27,10 @@ from app.web.actions import PageActions
 from app.web.composing.file_requests import OPTIONS, asked, check
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import streamed_takes
-from app.web.composing.streamed_takes import Region, as_text
+from app.web.composing.streamed_takes import as_text
 from app.web.errors import client_of, error_message
 from app.web.guard import UPLOAD_BYTES
 from musicgen.continuation import Take
-from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.symbols import chord_texts
 from tokenization.formats import kind_of
 from tokenization.midi.reading import LAST_TICK
@@ -156,16 +155,19 @@ class OneStep:
         title = title_of(sent.name)
         yield {
             "seed": wanted.request.seed,
-            "takes": [_as_sent(take, streamed.region, title, alone) for take in takes],
+            "takes": [_as_sent(take, wanted.until(take.score), title, alone) for take in takes],
         }
 
 
-def _until(take: Take, stop: int, region: Region) -> Take:
-    """Return a take whose new notes end at a tick at the latest."""
-    score, notes = take.score, take.score.notes
-    longest = np.maximum(1, stop - notes.onset_ticks)
-    clipped = np.minimum(notes.duration_ticks, np.where(region.is_new(score), longest, LAST_TICK))
-    return replace(take, score=score.replace(notes=notes.replace(duration_ticks=clipped)))
+def _until(take: Take, stop: int) -> Take:
+    """Return a take whose new notes are before a tick, and end there at the latest."""
+    edit, score, notes = take.edit, take.score, take.score.notes
+    if edit is None:
+        raise RuntimeError("a take of a file has no edit")
+    new = edit.is_new(notes)
+    longest = np.where(new, stop - notes.onset_ticks, LAST_TICK)
+    clipped = notes.replace(duration_ticks=np.minimum(notes.duration_ticks, longest))
+    return replace(take, score=score.replace(notes=clipped[longest > 0]))
 
 
 def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -180,10 +182,9 @@ def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[b
         yield orjson.dumps({"detail": error_message(error)}) + b"\n"
 
 
-def _as_sent(take: Take, region: Region, title: str, alone: bool) -> dict[str, Any]:
+def _as_sent(take: Take, stop: int, title: str, alone: bool) -> dict[str, Any]:
     """Return a take: its file, for MIDI the rows of its new notes, its new chords, and their span in the file sent."""
-    stop = int(bar_lines(take.score, region.stop)[-1])  # new notes may last longer
-    take = _until(take, stop, region)
+    take = _until(take, stop)
     edit, score = take.edit, take.score
     if edit is None:
         raise RuntimeError("a take of a file has no edit")

@@ -274,7 +274,16 @@ def melody(signatures: list[tuple[int, int, int]], begin: int, beats: int = 48) 
 def test_bars_are_those_of_the_file(signatures, begin, bars, ticks):
     file = read_file(melody(signatures, begin), name="a.mid")
     piece = piece_of(language("ensemble"), file, "a")
-    piece, first, last = in_piece(piece, file, *bars)
+    piece, first, last, stop = in_piece(piece, file, *bars)
     lines = bar_lines(piece.score, last) / piece.score.ticks_per_beat
     found = interpolate(lines, *piece.score.file_times.columns)[[first - 1, last]] / 480
     assert (max(0, found[0]), found[1]) == ticks
+    assert stop == 480 * ticks[1]
+
+
+def test_two_bars_of_an_odd_metre_are_continued_by_two(client: httpx.Client):
+    tune = melody([(0, 7, 8)], 0, 28)  # eight bars
+    for asked in (2, "9-10"):
+        found = rows(written(client, tune, do="continue", bars=asked, result="new").content)
+        assert found
+        assert all(row[1] >= 28 * 480 and row[1] + row[2] <= 35 * 480 for row in found)
