@@ -33,6 +33,9 @@ MuseScore {
     FileIO {
         id: file
     }
+    QProcess {
+        id: process
+    }
 
     // What is selected.
 
@@ -211,7 +214,7 @@ MuseScore {
     function start(next) {
         if (tries === 0) {
             said.text = "Starting musicgen …";
-            newQProcess().start(
+            process.start(
                 Qt.platform.os === "windows"
                     ? 'cmd /c start "" /b "' + program + '" app --no-browser'
                     : 'sh -c "\'' + program + "' app --no-browser >/dev/null 2>&1 &\""
