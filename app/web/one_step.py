@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from app.web.actions import PageActions
+from app.web.actions import PageActions, end_state
 from app.web.composing.file_requests import OPTIONS, asked, check
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import streamed_takes
@@ -143,6 +144,7 @@ class OneStep:
         piece = actions.reader.open(sent.data, name, model.language, client)
         wanted = asked(sent.options, piece, file)
         streamed = streamed_takes(model, wanted.piece, wanted.request)
+        begun = time.monotonic()
         yield {"bars": 0, "of": wanted.bars}
         with actions.at_work(streamed, client) as job:
             while not job.wait(LOOK_SECONDS):
@@ -154,6 +156,7 @@ class OneStep:
             raise ValueError("the model wrote no notes; try more bars or another seed")
         title = title_of(sent.name)
         yield {
+            "state": end_state(job, time.monotonic() - begun),
             "seed": wanted.request.seed,
             "takes": [_as_sent(take, wanted.until(take.score), title, alone) for take in takes],
         }

@@ -14,9 +14,13 @@ import httpx
 import numpy as np
 import pytest
 
-from app.web import guard, one_step
+from app.web import actions, guard, one_step
+from app.web.actions import PageActions
+from app.web.composing.alone import OwnComposer, read_here
+from app.web.composing.engines import Limits
 from app.web.composing.file_requests import in_piece
-from app.web.offered_models import example
+from app.web.composing.opened_files import FileReader
+from app.web.offered_models import OfferedModels, example
 from app.web.whereabouts import announced, whereabouts
 from musicgen.pieces import piece_of
 from musicgen.playable import find
@@ -202,6 +206,16 @@ def test_a_request_is_of_limited_size_and_of_the_same_site(client: httpx.Client)
     assert ask("POST", "/write", origin="http://evil.example")[0] == 403
     assert ask("POST", "/write", host="evil.example")[0] == 421
     assert ask("POST", "/write", **OWN)[0] == 200
+
+
+@pytest.mark.parametrize("limits", [Limits(seconds=0.2), Limits(tokens=60)])
+def test_writing_ends_at_the_limits(limits: Limits, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(actions, "LIMITS", limits)
+    own = PageActions(OfferedModels(MODEL), OwnComposer(), FileReader(read_here))
+    sent = one_step.Sent.checked({"do": "continue", "bars": 128}, TRIO, "", "")
+    *_, last = one_step.OneStep(own).views(sent)
+    assert last["state"] == "late"
+    assert len(last["takes"][0]["notes"]) < 200
 
 
 def test_a_client_that_leaves_stops_the_writing(client: httpx.Client):
