@@ -16,7 +16,7 @@ from tests.app.web.browser import started
 from tests.tokenization.notation.scores import bars, note, score
 
 pytestmark = pytest.mark.long
-PATIENCE = 60  # seconds
+PATIENCE = 120  # seconds, on a busy machine
 TRIPLET = "<time-modification><actual-notes>3</actual-notes><normal-notes>2</normal-notes></time-modification>"
 SETTINGS = """\
 [application]

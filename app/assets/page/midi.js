@@ -17,7 +17,11 @@ export function midiMenu(app) {
     ),
     latency = field("midiLatency", "Latency (ms)", "input", { type: "number", value: 0 }),
     lead = check("midiCountIn", "Count in one bar"),
-    box = menu("MIDI", [action("Find MIDI ports", find), out, clock, latency, lead], "mg-playback");
+    box = menu(
+      "MIDI",
+      [action("Find MIDI ports", find), out, clock, latency, lead],
+      "mg-playback mg-midi",
+    );
   async function find() {
     await ports.open().catch(() => app.fail(NOT_ALLOWED));
     if (!ports.access) return;
