@@ -33,6 +33,9 @@ MuseScore {
     FileIO {
         id: file
     }
+    QProcess {
+        id: process
+    }
 
     // What is selected.
 
@@ -115,13 +118,17 @@ MuseScore {
             var wanted = { "result": "new", "seed": Math.floor(Math.random() * 1e9), "bars": at.first + "-" + at.last };
             var place = { first: at.first, last: at.last, part: partOf(at.top), add: 0 };
             if (action === "fill") {
-                var parts = [];
+                var parts = [], all = curScore.parts, end = all[partOf(at.bottom)].endTrack;
+                if (all[place.part].startTrack !== 4 * at.top || end !== 4 * at.bottom + 4)
+                    throw "Select all staves of an instrument: they are written together.";
                 for (var part = place.part; part <= partOf(at.bottom); part++) parts.push(named(part, texts));
                 wanted["do"] = "rewrite";
                 if (parts.length < texts.length) wanted["parts"] = parts.join(",");
             } else if (action === "below") {
                 place.part = partOf(at.bottom) + 1;
                 if (place.part >= texts.length) throw "There is no staff below; add one with an instrument, and ask again.";
+                if (!isEmpty([texts[place.part]], at.first, at.last))
+                    throw "The staff below has notes in these bars; select them, and choose Fill.";
                 wanted["do"] = "accompany";
                 wanted["parts"] = named(place.part, texts);
             } else if (action === "harmonise") {
@@ -211,7 +218,7 @@ MuseScore {
     function start(next) {
         if (tries === 0) {
             said.text = "Starting musicgen …";
-            newQProcess().start(
+            process.start(
                 Qt.platform.os === "windows"
                     ? 'cmd /c start "" /b "' + program + '" app --no-browser'
                     : 'sh -c "\'' + program + "' app --no-browser >/dev/null 2>&1 &\""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app import output
-from tokenization.whole_file import make_folder, write_text
 
 EXAMPLES = """\
 examples:
@@ -35,8 +34,6 @@ class Bridge:
     then: str
 
 
-HOME, CONFIG, APPDATA = "~", "~/.config", "~/AppData/Roaming"
-LIBRARY = "~/Library/Application Support"
 BRIDGES = {
     "musescore": Bridge(
         file="musicgen.qml",
@@ -48,9 +45,9 @@ BRIDGES = {
         file="musicgen_reaper.lua",
         program="REAPER",
         folders={
-            "linux": f"{CONFIG}/REAPER/Scripts",
-            "darwin": f"{LIBRARY}/REAPER/Scripts",
-            "win32": f"{APPDATA}/REAPER/Scripts",
+            "linux": "~/.config/REAPER/Scripts",
+            "darwin": "~/Library/Application Support/REAPER/Scripts",
+            "win32": "~/AppData/Roaming/REAPER/Scripts",
         },
         then="In Actions > Show action list, load it by New action; then select items and run it.",
     ),
@@ -58,7 +55,7 @@ BRIDGES = {
         file="musicgen_ardour.lua",
         program="Ardour 7",
         folders={
-            "linux": f"{CONFIG}/ardour7/scripts",
+            "linux": "~/.config/ardour7/scripts",
             "darwin": "~/Library/Preferences/Ardour7/scripts",
             "win32": "~/AppData/Local/ardour7/scripts",
         },
@@ -80,6 +77,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """List the bridges, or install one."""
+    from tokenization.whole_file import make_folder, write_text
+
     if arguments.action == "list":
         for name, bridge in BRIDGES.items():
             path = folder_of(bridge) / bridge.file

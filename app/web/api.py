@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from app.web.composing.opened_files import title_of
 from app.web.composing.requests import request_from, streamed_takes
 from app.web.errors import client_of, error_message
 from app.web.guard import Room, make_room
+from app.web.one_step import OneStep, Sent, decoded
 from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen import playable
 from musicgen.generation.sampling import CONTROLS, MUSICAL
@@ -287,7 +289,30 @@ def add_api(api: Api) -> None:
         both = [actions.reader.read(*api.sent(one), client) for one in (file, output)]
         return actions.reader.apart(client, "one of these files", likeness, *both)
 
+    def write(
+        file: str, do: str = "continue", bars: str = "", parts: str = "", chords: str = "", form: str = "",
+        seed: int = 0, result: str = "new", request: gr.Request | None = None,
+    ) -> str:  # fmt: skip
+        """Write in the bars of a file, such as "9-12": continue, end, rewrite, accompany or harmonise it.
+
+        The file is MIDI or MusicXML in base64, and so is the answer's, with the new notes ("new") or all ("whole").
+        """
+        named = {
+            "do": do,
+            "bars": bars,
+            "parts": parts,
+            "chords": chords,
+            "form": form,
+            "seed": seed,
+            "result": result,
+        }
+        options = {name: value for name, value in named.items() if value != ""}
+        *_, last = OneStep(actions).views(
+            Sent.checked(options, decoded(file), "", client_of(request))
+        )
+        return json.dumps(last)  # gradio would show an assistant an object as Python's
+
     go_on.__name__ = "continue"  # the name of the endpoint and of the tool for assistants
-    for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity):
+    for action in (models, read, go_on, begin, infill, accompany, sound, score, similarity, write):
         endpoint = api.answering(action)
         gr.api(endpoint, api_name=action.__name__, concurrency_limit=None)  # pyright: ignore[reportPrivateImportUsage]

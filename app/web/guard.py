@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 import socket
 import time
@@ -49,6 +50,8 @@ READ = {
 READ_BELOW = ("/musicgen/", *(f"{API}/{name}" for name in ("file=", "heartbeat/", "call/")))
 ANSWERS = (CALL, f"{API}/queue/data")  # to the requests of programs
 MCP = f"{API}/mcp"
+NO_ADDRESS = "this server fetches no address; send the file itself, in base64, to the tool write"
+ADDRESS = re.compile(r"\s*\w+://")
 TOKEN_MISSING = (
     "this server is open to the network, so programs must send the token of ~/.musicgen/server.json: "
     "Authorization: Bearer TOKEN"
@@ -286,10 +289,16 @@ class Guard:
         if path == FORMS[0]:  # without a size, the largest is assumed
             said = headers.get(b"content-length", b"")
             self.room.count(client, int(said) if said.isdigit() else FORM_BYTES)
-        most = WRITE_BYTES if path == WRITE else FORM_BYTES if is_form else JSON_BYTES
+        most = (
+            WRITE_BYTES
+            if path == WRITE or path.startswith(MCP)
+            else FORM_BYTES
+            if is_form
+            else JSON_BYTES
+        )
         body = await _read_body(most, headers, scope, receive)
         if not (is_form or path == WRITE):
-            _check_json(body, self.files)
+            _check_json(body, self.files, inline=path.startswith(MCP))
         elif path == FORMS[0]:
             # The query could hold an upload id, for which gradio would keep a record.
             scope = {**scope, "query_string": b""}
@@ -321,10 +330,10 @@ async def _read_body(most: int, headers: Mapping[bytes, bytes], scope: Any, rece
     return bytes(body)
 
 
-def _check_json(body: bytes, files: Path) -> None:
+def _check_json(body: bytes, files: Path, *, inline: bool = False) -> None:
     """Refuse a body that is not a JSON object, has too many values, or names files that were not uploaded.
 
-    gradio would fetch a file from another address.
+    gradio would fetch a file from another address; with `inline`, files of tools come in the request alone.
     """
     if body.count(b",") > MOST_VALUES:
         raise Refused(413, "the request has more values than any endpoint accepts")
@@ -334,10 +343,13 @@ def _check_json(body: bytes, files: Path) -> None:
         raise Refused(400, "the request is not valid JSON (RFC 8259)") from None
     if not isinstance(content, dict):
         raise Refused(400, "the request is not a JSON object")
+    calls_tool = inline and content.get("method") == "tools/call"
     todo: list[Any] = [content]
     while todo:
         one = todo.pop()
         todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if calls_tool and isinstance(one, str) and ADDRESS.match(one):
+            raise Refused(400, NO_ADDRESS)
         if isinstance(one, dict) and "path" in one and not _is_in(files, one["path"]):
             raise Refused(400, "this file was not sent to this server: upload it first")
 

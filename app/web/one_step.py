@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,15 +24,14 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from app.web.actions import PageActions
+from app.web.actions import PageActions, end_state
 from app.web.composing.file_requests import OPTIONS, asked, check
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import streamed_takes
-from app.web.composing.streamed_takes import Region, as_text
+from app.web.composing.streamed_takes import as_text
 from app.web.errors import client_of, error_message
 from app.web.guard import UPLOAD_BYTES
 from musicgen.continuation import Take
-from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.symbols import chord_texts
 from tokenization.formats import kind_of
 from tokenization.midi.reading import LAST_TICK
@@ -52,6 +52,17 @@ class Sent:
     data: bytes
     name: str
     client: str
+
+    @classmethod
+    def checked(cls, options: Mapping[str, Any], data: bytes, name: str, client: str) -> Sent:
+        """Return a request with known options and a file; raise an error that says what is wrong."""
+        check(options)
+        if not data:
+            raise ValueError("a file is missing: send MIDI, MusicXML or ABC")
+        if len(data) > UPLOAD_BYTES:
+            said = f"The file is larger than the limit of {UPLOAD_BYTES >> 10} KB."
+            raise HTTPException(413, said)
+        return cls(options=options, data=data, name=name, client=client)
 
 
 async def read_request(request: Request) -> Sent:
@@ -74,14 +85,9 @@ async def read_request(request: Request) -> Sent:
         data = await request.body()
         if kind == JSON:
             options |= _object(data)
-            data = _decoded(options.pop("file", ""))
+            data = decoded(options.pop("file", ""))
     name = str(options.pop("name", name))
-    check(options)
-    if not data:
-        raise ValueError("a file is missing: send MIDI, MusicXML or ABC")
-    if len(data) > UPLOAD_BYTES:
-        raise HTTPException(413, f"The file is larger than the limit of {UPLOAD_BYTES >> 10} KB.")
-    return Sent(options=options, data=data, name=name, client=client_of(request))
+    return Sent.checked(options, data, name, client_of(request))
 
 
 def _plain(text: str) -> Any:
@@ -102,7 +108,8 @@ def _object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _decoded(sent: Any) -> bytes:
+def decoded(sent: Any) -> bytes:
+    """Return the bytes of a file in base64."""
     try:
         return base64.b64decode(sent, validate=True)
     except (TypeError, ValueError):
@@ -137,6 +144,7 @@ class OneStep:
         piece = actions.reader.open(sent.data, name, model.language, client)
         wanted = asked(sent.options, piece, file)
         streamed = streamed_takes(model, wanted.piece, wanted.request)
+        begun = time.monotonic()
         yield {"bars": 0, "of": wanted.bars}
         with actions.at_work(streamed, client) as job:
             while not job.wait(LOOK_SECONDS):
@@ -148,17 +156,21 @@ class OneStep:
             raise ValueError("the model wrote no notes; try more bars or another seed")
         title = title_of(sent.name)
         yield {
+            "state": end_state(job, time.monotonic() - begun),
             "seed": wanted.request.seed,
-            "takes": [_as_sent(take, streamed.region, title, alone) for take in takes],
+            "takes": [_as_sent(take, wanted.until(take.score), title, alone) for take in takes],
         }
 
 
-def _until(take: Take, stop: int, region: Region) -> Take:
-    """Return a take whose new notes end at a tick at the latest."""
-    score, notes = take.score, take.score.notes
-    longest = np.maximum(1, stop - notes.onset_ticks)
-    clipped = np.minimum(notes.duration_ticks, np.where(region.is_new(score), longest, LAST_TICK))
-    return replace(take, score=score.replace(notes=notes.replace(duration_ticks=clipped)))
+def _until(take: Take, stop: int) -> Take:
+    """Return a take whose new notes are before a tick, and end there at the latest."""
+    edit, score, notes = take.edit, take.score, take.score.notes
+    if edit is None:
+        raise RuntimeError("a take of a file has no edit")
+    new = edit.is_new(notes)
+    longest = np.where(new, stop - notes.onset_ticks, LAST_TICK)
+    clipped = notes.replace(duration_ticks=np.minimum(notes.duration_ticks, longest))
+    return replace(take, score=score.replace(notes=clipped[longest > 0]))
 
 
 def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -173,10 +185,9 @@ def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[b
         yield orjson.dumps({"detail": error_message(error)}) + b"\n"
 
 
-def _as_sent(take: Take, region: Region, title: str, alone: bool) -> dict[str, Any]:
+def _as_sent(take: Take, stop: int, title: str, alone: bool) -> dict[str, Any]:
     """Return a take: its file, for MIDI the rows of its new notes, its new chords, and their span in the file sent."""
-    stop = int(bar_lines(take.score, region.stop)[-1])  # new notes may last longer
-    take = _until(take, stop, region)
+    take = _until(take, stop)
     edit, score = take.edit, take.score
     if edit is None:
         raise RuntimeError("a take of a file has no edit")

@@ -16,6 +16,7 @@ from tokenization.midi.writing import write_midi
 from tokenization.score import Notes, Score, Track
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.long
 TRACKS = {"Bass": 36, "Lead": 72, "Strings": 60}
 BEATS = 32
 CREATE = """\

@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from app.commands.bridge import program, script
 from tests.app.web.browser import MODEL, free_port, started
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.long
 BARS = [[4, 4, 120]] * 3 + [[3, 4, 100]] * 2 + [[4, 4, 90]]  # the last is repeated
 LINES = [0, 4, 8, 12, 15, 18, 22, 26, 30, 34, 38]  # in quarter notes
 NOTES = ("Bass", 36), ("Lead", 72), ("Strings", 60), ("Drums", 38)
@@ -183,7 +186,6 @@ def test_what_is_impossible_is_said_and_nothing_changes(home, given, choice, sai
     assert sum(map(len, found["tracks"].values())) == len(given["tracks"])
 
 
-@pytest.mark.long
 def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     """The script starts the program that installed it; the test ends it."""
     own = tmp_path / "musicgen"
@@ -200,3 +202,24 @@ def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     finally:
         os.kill(int((tmp_path / "pid").read_text()), 15)
     assert found["said"] == []
+
+
+def test_a_server_that_stops_in_the_middle_leaves_the_project_as_it_is(tmp_path: Path):
+    (tmp_path / "script.lua").write_text(script("musicgen_reaper.lua"))
+    given = project(range=[0, 384])  # 100 bars, which the server holds until they are stopped
+    given["tracks"] = [
+        {**one, "items": [{**one["items"][0], "to": 384}]} for one in given["tracks"]
+    ]
+    for track in given["tracks"][:4]:
+        track["items"][0]["notes"] = [[at, at + 1, 40, 80] for at in range(384)]
+    around = {"HOME": str(tmp_path), "module": "tests.app.web.held_app"}
+    with started("--model", MODEL, **around) as server, ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(ran, tmp_path, given, 2)
+        while not (tmp_path / "musicgen-answer.json").exists():
+            time.sleep(0.1)
+        server.process.kill()
+        found = asked.result()
+    assert found["said"] == ["The server has stopped; nothing was written."]
+    assert found["undo"] == []
+    assert unchanged(found, given) == [track["name"] for track in given["tracks"]]
+    assert not list(tmp_path.glob("musicgen-*"))

@@ -21,11 +21,11 @@ from pathlib import Path
 from tests.tools.options import options
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
+PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app", "bridges")
 # Files in the packages' folders for readers of the source, not in the wheel.
 FOR_READERS = {
-    "app/page.png", "evaluation/README.md", "evaluation/benchmarks/README.md", "musicgen/position/README.md",
-    "training/configs/README.md",
+    "app/page.png", "bridges/README.md", "bridges/musescore.png", "evaluation/README.md",
+    "evaluation/benchmarks/README.md", "musicgen/position/README.md", "training/configs/README.md",
 }  # fmt: skip
 READY_SECONDS = 180
 LISTED = """

@@ -2,6 +2,7 @@
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
 import { action, check, icon, make, menu, onFields, slider, write } from "../widgets/parts.js";
+import { midiMenu } from "./midi.js";
 import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
 import { tempoAt } from "../widgets/signs.js";
@@ -80,8 +81,9 @@ export function dockPart(app) {
     time = make("span", "mg-dock-time");
   const said = messages(app),
     playback = playbackMenu(app),
+    midi = midiMenu(app),
     go = goButton(app);
-  const within = [said, play, start, time, title, player.audio, playback, go],
+  const within = [said, play, start, time, title, player.audio, playback, midi, go],
     box = make("section", "mg-dock", within, { id: "mg-dock", ariaLabel: "Player" });
 
   function show() {

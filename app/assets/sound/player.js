@@ -70,6 +70,7 @@ export class Player extends Transport {
     this.synth.start();
     await this.synth.wake();
     const can = await this.synth.ready;
+    await this.lead?.(); // what is heard before the first note
     if (asked !== this.asked) return; // paused or replaced meanwhile
     if (!can) return this.#playFile(entry);
     this.asked = null;

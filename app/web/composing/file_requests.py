@@ -20,7 +20,7 @@ from musicgen.completion import harmonising_part
 from musicgen.generation.sampling import CONTROLS
 from musicgen.pieces import Piece
 from tokenization.analysis.beats import interpolate
-from tokenization.analysis.metres import bar_lines, file_bar_lines, made_of
+from tokenization.analysis.metres import bar_lines, file_bar_lines
 from tokenization.score import Score
 
 ACTIONS = ("continue", "end", "rewrite", "accompany", "harmonise")
@@ -31,7 +31,7 @@ SAMPLING = (*CONTROLS, "seed")
 SAME = sorted({*PLAIN} & {"model", "form", "chords", "ends", "variations", "draw"})
 OPTIONS = ("do", "bars", "parts", "result", *SAME, *LEVELS, *SAMPLING)
 NEW_BARS, LAST_BARS = 8, 4  # written without `bars`: by continue, and by end
-RANGE = re.compile(r"\s*(\d{1,6})(?:\s*[-–]\s*(\d{1,6}))?\s*")
+RANGE = re.compile(r"\s*(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?\s*")
 NEAR = 8  # a bar of the piece begins with one of the file if it is within this part of a beat
 
 
@@ -42,6 +42,18 @@ class Asked:
     piece: Piece  # that of the file, perhaps with more bars of rest at its start
     request: MusicRequest
     bars: int  # to write
+    stop: float | None  # the file's tick at which they end; None for the whole piece
+
+    def until(self, score: Score) -> int:
+        """Return the tick of a score of the piece at which the bars end; the model may write longer ones."""
+        last = self.request.prompt_bars or 0
+        last = last + self.bars if self.request.kind == "continue" else self.request.last
+        tick = int(bar_lines(score, last)[-1])
+        if self.stop is None:
+            return tick
+        beats, known = self.piece.score.file_times.columns
+        beat = float(interpolate(np.array(self.stop), known, beats))
+        return min(tick, round(beat * score.ticks_per_beat))
 
 
 def check(options: Mapping[str, Any]) -> None:
@@ -69,12 +81,10 @@ def asked(options: Mapping[str, Any], piece: Piece, file: Score) -> Asked:
                 f"parts are not possible: {do} writes all; choose accompany or rewrite"
             )
         ends = do == "end" or bool(options.get("ends"))
-        count = bars if isinstance(bars, int) else LAST_BARS if do == "end" else NEW_BARS
-        if isinstance(bars, tuple):
-            piece, first, last = in_piece(piece, file, *bars)
-        else:
-            first, last = piece.bars + 1, piece.bars + count * _per_bar(file)
-        return _continued(options, piece, first, last, ends)
+        if not isinstance(bars, tuple):
+            count, before = bars or (LAST_BARS if do == "end" else NEW_BARS), _bars_of(piece, file)
+            bars = before + 1, before + count
+        return _continued(options, *in_piece(piece, file, *bars), ends)
     if do == "harmonise":
         parts = parts or [harmonising_part(piece)]
     if do == "accompany" and not parts:
@@ -82,27 +92,34 @@ def asked(options: Mapping[str, Any], piece: Piece, file: Score) -> Asked:
     if bars is None:
         if do == "rewrite":
             raise ValueError("bars are missing: name the first and the last to write, such as 9-12")
-        return _made(options, piece, 1, piece.bars, kind="accompany", parts=parts)
-    first, last = bars if isinstance(bars, tuple) else (bars, bars)
-    piece, first, last = in_piece(piece, file, first, last)
+        return _made(options, piece, 1, piece.bars, None, kind="accompany", parts=parts)
+    both = bars if isinstance(bars, tuple) else (bars, bars)
+    piece, first, last, stop = in_piece(piece, file, *both)
     if last > piece.bars and not parts:
-        return _continued(options, piece, first, last, bool(options.get("ends")))
+        return _continued(options, piece, first, last, stop, bool(options.get("ends")))
     if parts and first <= piece.bars:
         last = min(last, piece.bars)  # of what is accompanied
-    return _made(options, piece, first, last, kind="infill", parts=parts)
+    return _made(options, piece, first, last, stop, kind="infill", parts=parts)
 
 
 def _continued(
-    options: Mapping[str, Any], piece: Piece, first: int, last: int, ends: bool
+    options: Mapping[str, Any], piece: Piece, first: int, last: int, stop: float, ends: bool
 ) -> Asked:
     if first == 1:
         raise ValueError("there are no notes before these bars; choose later ones")
     if (gap := first - 1 - piece.bars) > 0:
         raise ValueError(f"these bars begin {gap} after the last with notes; begin right after it")
-    return _made(options, piece, first, last, promptBars=first - 1, ends=ends)
+    return _made(options, piece, first, last, stop, promptBars=first - 1, ends=ends)
 
 
-def _made(options: Mapping[str, Any], piece: Piece, first: int, last: int, **fields: Any) -> Asked:
+def _made(
+    options: Mapping[str, Any],
+    piece: Piece,
+    first: int,
+    last: int,
+    stop: float | None,
+    **fields: Any,
+) -> Asked:
     """Return the request in the words of the page."""
     bars = last - first + 1
     plain = {
@@ -115,7 +132,7 @@ def _made(options: Mapping[str, Any], piece: Piece, first: int, last: int, **fie
     }
     if fields.get("kind") == "accompany":
         plain["bars"] = 1  # those of the piece, which can be more than a continuation may have
-    return Asked(piece=piece, request=request_from(plain), bars=bars)
+    return Asked(piece=piece, request=request_from(plain), bars=bars, stop=stop)
 
 
 def _bars(given: Any) -> tuple[int, int] | int | None:
@@ -142,18 +159,23 @@ def _parts(given: Any) -> list[Any]:
 # Bars of the file in the piece as a model reads it: rests at the start are left out, pickups completed, metres split.
 
 
-def _per_bar(file: Score) -> int:
-    """Return the bars of the piece that make one bar of the file's last metre."""
-    if not len(file.meters):
-        return 1
-    return len(made_of(*(int(column[-1]) for column in file.meters.columns[1:])))
+def _bars_of(piece: Piece, file: Score) -> int:
+    """Return the number of bars of the file until the end of the piece."""
+    lines, near = _file_lines(file, 4 * piece.bars)
+    return int(np.searchsorted(lines, _lines(piece, 0)[-1] - near, side="left"))
 
 
-def in_piece(piece: Piece, file: Score, first: int, last: int) -> tuple[Piece, int, int]:
-    """Return the bars of the piece that are some of its file, and the piece, with the rest before them if needed."""
-    beats = file_bar_lines(file, last) / file.ticks_per_beat
-    begin, *_, end = interpolate(beats, *file.file_times.columns)[first - 1 :].tolist()
-    near = float(np.diff(interpolate(np.array([0.0, 1.0]), *file.file_times.columns))[0]) / NEAR
+def _file_lines(file: Score, bars: int) -> tuple[np.ndarray, float]:
+    """Return the bar lines of a file in its ticks, and the distance within which lines are the same."""
+    beats = file_bar_lines(file, bars) / file.ticks_per_beat
+    beat = float(np.diff(interpolate(np.array([0.0, 1.0]), *file.file_times.columns))[0])
+    return interpolate(beats, *file.file_times.columns), beat / NEAR
+
+
+def in_piece(piece: Piece, file: Score, first: int, last: int) -> tuple[Piece, int, int, float]:
+    """Return the piece, with the rest before it if needed, its bars that are some of the file, and their end there."""
+    found, near = _file_lines(file, last)
+    begin, end = found[[first - 1, last]].tolist()
     lines = _lines(piece, last)
     if begin < lines[0] - near and end > near:
         missing = (lines[0] - begin - near) / (lines[1] - lines[0])
@@ -161,7 +183,7 @@ def in_piece(piece: Piece, file: Score, first: int, last: int) -> tuple[Piece, i
         lines = _lines(piece, last)
     start = int(np.searchsorted(lines, begin + near, side="right"))
     stop = int(np.searchsorted(lines, end - near, side="left"))
-    return piece, max(start, 1), max(stop, start, 1)
+    return piece, max(start, 1), max(stop, start, 1), end
 
 
 def _lines(piece: Piece, last: int) -> np.ndarray:

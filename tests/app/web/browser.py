@@ -64,7 +64,8 @@ def started(
 ) -> Iterator[Server]:
     """Run `musicgen app`, or that of another module, with additional environment variables."""
     root = Path(__file__).parents[3]
-    inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    inherited = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     for left in reversed(range(1 if port else PORTS)):
         chosen = port or free_port()
         command = [sys.executable, "-m", module, "app", "--port", str(chosen), "--no-browser"]

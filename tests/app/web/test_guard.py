@@ -163,6 +163,20 @@ def test_unused_endpoints_of_gradio_are_not_reached(method: str, path: str):
     assert (status, json.loads(said)["detail"]) == wanted
 
 
+@pytest.mark.parametrize(
+    ("method", "file", "wanted"),
+    [
+        *[("tools/call", file, 400) for file in ("http://10.0.0.1/a.mid", " ftp://x/", ["file:///etc/passwd"], {"url": "https://x"})],
+        ("tools/call", "TVRoZAAA", 200),
+        ("initialize", "https://assistant.example", 200),
+    ],
+)  # fmt: skip
+def test_tools_of_assistants_fetch_no_address(method: str, file: object, wanted: int):
+    body = {"method": method, "params": {"name": "write", "arguments": {"file": file}}}
+    status, said = ask("POST", f"{API}/mcp/", json.dumps(body).encode())
+    assert status == wanted, said
+
+
 def test_headers_that_gradio_trusts_are_removed():
     seen = []
     headers = {"x_gradio_server": "http://evil.example"}

@@ -14,11 +14,16 @@ import httpx
 import numpy as np
 import pytest
 
-from app.web import guard, one_step
+from app.web import actions, guard, one_step
+from app.web.actions import PageActions
+from app.web.composing.alone import OwnComposer, read_here
+from app.web.composing.engines import Limits
 from app.web.composing.file_requests import in_piece
-from app.web.offered_models import example
+from app.web.composing.opened_files import FileReader
+from app.web.offered_models import OfferedModels, example
 from app.web.whereabouts import announced, whereabouts
 from musicgen.pieces import piece_of
+from musicgen.playable import find
 from tests.app.web.browser import MODEL, started
 from tests.app.web.test_guard import OWN, SILENCE, ask
 from tests.tokenization.notation.scores import bars, note, score
@@ -78,6 +83,22 @@ def test_each_action_writes_what_it_names(client: httpx.Client):
         found = rows(written(client, **options).content)
         assert {row[1:4:2] for row in kept} == {row[1:4:2] for row in found & kept}, options
         assert found - kept == in_bars(found - kept, *new), options
+
+
+def test_the_same_is_heard_and_written_as_by_the_library(client: httpx.Client):
+    """A bridge gets what the page gets: all other parts and the bars around are heard."""
+    model = find(MODEL)
+    for options, take in (
+        ({"do": "accompany", "parts": "bass"}, model.accompany(TRIO, ["bass"], seed=3)[0]),
+        (
+            {"do": "rewrite", "bars": "5-8", "parts": "bass,drums"},
+            model.infill(TRIO, (5, 8), parts=["bass", "drums"], seed=3)[0],
+        ),
+    ):
+        found = rows(written(client, TRIO, **options, seed=3).content)
+        assert {(row[0], row[1], row[3]) for row in found} == {
+            (row[0], row[1], row[3]) for row in rows(take.midi)
+        }
 
 
 def test_a_form_json_and_lines_of_progress_are_answered(client: httpx.Client):
@@ -187,6 +208,16 @@ def test_a_request_is_of_limited_size_and_of_the_same_site(client: httpx.Client)
     assert ask("POST", "/write", **OWN)[0] == 200
 
 
+@pytest.mark.parametrize("limits", [Limits(seconds=0.2), Limits(tokens=60)])
+def test_writing_ends_at_the_limits(limits: Limits, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(actions, "LIMITS", limits)
+    own = PageActions(OfferedModels(MODEL), OwnComposer(), FileReader(read_here))
+    sent = one_step.Sent.checked({"do": "continue", "bars": 128}, TRIO, "", "")
+    *_, last = one_step.OneStep(own).views(sent)
+    assert last["state"] == "late"
+    assert len(last["takes"][0]["notes"]) < 200
+
+
 def test_a_client_that_leaves_stops_the_writing(client: httpx.Client):
     asked = {"do": "continue", "bars": 100}  # held by this server until it is stopped
     with client.stream(
@@ -257,7 +288,16 @@ def melody(signatures: list[tuple[int, int, int]], begin: int, beats: int = 48) 
 def test_bars_are_those_of_the_file(signatures, begin, bars, ticks):
     file = read_file(melody(signatures, begin), name="a.mid")
     piece = piece_of(language("ensemble"), file, "a")
-    piece, first, last = in_piece(piece, file, *bars)
+    piece, first, last, stop = in_piece(piece, file, *bars)
     lines = bar_lines(piece.score, last) / piece.score.ticks_per_beat
     found = interpolate(lines, *piece.score.file_times.columns)[[first - 1, last]] / 480
     assert (max(0, found[0]), found[1]) == ticks
+    assert stop == 480 * ticks[1]
+
+
+def test_two_bars_of_an_odd_metre_are_continued_by_two(client: httpx.Client):
+    tune = melody([(0, 7, 8)], 0, 28)  # eight bars
+    for asked in (2, "9-10"):
+        found = rows(written(client, tune, do="continue", bars=asked, result="new").content)
+        assert found
+        assert all(row[1] >= 28 * 480 and row[1] + row[2] <= 35 * 480 for row in found)
