@@ -16,7 +16,7 @@ import torch
 import musicgen
 from musicgen.checkpoint import Card
 from musicgen.config import ModelConfig
-from musicgen.continuation import Continuation
+from musicgen.continuation import Continuation, accompaniment, infilling
 from musicgen.generation.request import Request
 from musicgen.performer import Performer
 from musicgen.pieces import read_piece
@@ -67,6 +67,16 @@ def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
     new, notes = map(int, said.groups())
     assert 0 < new < notes == len(read_midi(tmp_path / "out.mid").notes)
     assert b'"model": "ensemble"' in (tmp_path / "out.mid").read_bytes()
+
+
+def test_returns_of_a_form_vary_but_not_those_of_gaps_and_new_parts(model, piece):
+    request = Request(bars=4, plan={"form": "A A"})
+    form = Continuation(model, piece.prompt(2), request).order()
+    assert form.sources
+    assert form.varies
+    parts = accompaniment(model, piece, ["drums"], Request())
+    for work in (parts, infilling(model, piece, (2, 3), Request())):
+        assert not work.order().varies
 
 
 def test_the_seed_decides_the_takes_for_all_types_of_numbers_and_sources(model, piece):
