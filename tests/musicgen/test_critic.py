@@ -92,8 +92,8 @@ def test_the_best_of_each_group_is_chosen_and_differs_from_those_before():
 def critic_of(difference: float) -> Critic:
     """Return a critic that has learned that generated music has more notes."""
     random = np.random.default_rng(0)
-    written = np.arange(200) % 2 == 0
-    values = np.stack([random.normal(2, 1, 200) + difference * written, random.normal(size=200)], 1)
+    written = np.arange(2000) % 2 == 0
+    values = np.stack([random.normal(2, 1, 2000) + difference * written, random.normal(size=2000)], 1)
     values[::9, 1] = np.nan
     return Critic(learned(["rhythm: notes", "top: step"], values, written))
 
