@@ -93,7 +93,9 @@ def critic_of(difference: float) -> Critic:
     """Return a critic that has learned that generated music has more notes."""
     random = np.random.default_rng(0)
     written = np.arange(2000) % 2 == 0
-    values = np.stack([random.normal(2, 1, 2000) + difference * written, random.normal(size=2000)], 1)
+    values = np.stack(
+        [random.normal(2, 1, 2000) + difference * written, random.normal(size=2000)], 1
+    )
     values[::9, 1] = np.nan
     return Critic(learned(["rhythm: notes", "top: step"], values, written))
 
