@@ -13,7 +13,7 @@ from musicgen.continuation import Continuation, Player, Take, accompaniment, inf
 from musicgen.critic import FILE as CRITIC
 from musicgen.critic import Critic
 from musicgen.generation.batch import Network
-from musicgen.generation.request import Request
+from musicgen.generation.request import DRAW, Request
 from musicgen.generation.sampling import Sampling
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
@@ -80,7 +80,7 @@ class Playable(Player):
         bars: int | None = None,
         tokens: int | None = None,
         variations: int = Request.variations,
-        draw: int = Request.draw,
+        draw: int = DRAW,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         ends: bool = Request.ends,
@@ -141,7 +141,7 @@ class Playable(Player):
         parts: int | str | Collection[int | str] | None = None,
         tracks: Any = None,
         variations: int = Request.variations,
-        draw: int = Request.draw,
+        draw: int = DRAW,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
@@ -165,7 +165,7 @@ class Playable(Player):
         *,
         tracks: Any = None,
         variations: int = Request.variations,
-        draw: int = Request.draw,
+        draw: int = DRAW,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
