@@ -14,6 +14,8 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
+DRAW = 2  # by default, of commands, library and endpoints: the best of 2 is chosen in at most twice the time
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:

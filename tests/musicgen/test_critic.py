@@ -93,8 +93,10 @@ def test_the_best_of_each_group_is_chosen_and_differs_from_those_before():
 def critic_of(difference: float) -> Critic:
     """Return a critic that has learned that generated music has more notes."""
     random = np.random.default_rng(0)
-    written = np.arange(200) % 2 == 0
-    values = np.stack([random.normal(2, 1, 200) + difference * written, random.normal(size=200)], 1)
+    written = np.arange(2000) % 2 == 0
+    values = np.stack(
+        [random.normal(2, 1, 2000) + difference * written, random.normal(size=2000)], 1
+    )
     values[::9, 1] = np.nan
     return Critic(learned(["rhythm: notes", "top: step"], values, written))
 
@@ -166,13 +168,14 @@ def test_rewritten_bars_and_written_parts_are_chosen_too(write: str):
     assert "best_of" not in first.provenance
 
 
-def test_chords_alone_are_not_compared_and_a_model_without_a_critic_says_so():
+def test_chords_alone_are_not_compared_nor_takes_of_a_model_without_a_critic():
     model = musicgen.load("untrained:tiny:ensemble")
     able = replace(model, critics=lambda: critic_of(4))
     work = accompaniment(able, able.read(PIECE), ["chords"], Request(draw=3))
-    assert (work.compared, work.each, work.remarks) == (None, 1, ())
-    [remark] = Continuation(model, model.read(PIECE).prompt(4), Request(draw=2)).remarks
-    assert "no critic" in remark
+    assert (work.compared, work.each) == (None, 1)
+    prompt = model.read(PIECE).prompt(4)
+    assert [Continuation(one, prompt, Request(draw=2)).each for one in (model, able)] == [1, 2]
+    assert Continuation(able, prompt, Request(draw=2, tokens=9)).each == 1
 
 
 def test_the_bundled_model_has_a_critic():

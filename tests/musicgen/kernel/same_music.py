@@ -8,7 +8,7 @@ import app
 from musicgen import Playable, Sampling, Take
 
 EXAMPLES = Path(app.__file__).parent / "examples"
-TWO = {"variations": 2, "seed": 2026}
+TWO = {"variations": 2, "draw": 1, "seed": 2026}
 REQUESTS: dict[str, Callable[[Playable], list[Take]]] = {
     "continue": lambda model: model.continue_(EXAMPLES / "trio-jazz.mid", prompt_bars=4, bars=2, **TWO),
     "rewrite": lambda model: model.infill(EXAMPLES / "piano-g-minor.mid", (3, 3), **TWO),
