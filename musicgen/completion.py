@@ -182,5 +182,6 @@ def accompaniment(
 def harmonising_part(piece: Piece) -> str:
     """Return the part that plays chords to a melody: a piano, or a guitar if the piece already has a piano."""
     pianos = range(8)  # MIDI programs
-    has_piano = any(track.program in pianos for track in piece.score.tracks)
+    tracks = (track for track in piece.score.tracks if not track.is_drum)
+    has_piano = any(track.program in pianos for track in tracks)
     return "+nylon guitar" if has_piano else "+piano"
