@@ -22,10 +22,8 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 # (docs/results.md).
 ALIGNED = 4
 NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.0, 0.1, -1.5), (5.0, 0.9, -0.3), (3.0, 3.0, 0.0)
-OFTEN_EXACT, SHOWN = (
-    0.2,
-    16,
-)  # parts that have so often repeated one of the last SHOWN bars exactly are not varied
+# Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
+OFTEN_EXACT, SHOWN = 0.2, 16
 
 
 def follow_the_source(sequence: Recollection) -> Nats:
