@@ -297,7 +297,14 @@ class Continuation(MusicGeneration):
 
     def _heard(self, ids: np.ndarray) -> Score:
         bars = None if self.request.tokens else self.prompt.bars + self.request.bars
-        return decode_partial(self.model.language, ids, bars, self.prompt.setting)
+        score = decode_partial(self.model.language, ids, bars, self.prompt.setting)
+        if not (bars and self.request.ends):
+            return score
+        # Nothing new rings past the last bar.
+        notes, stop = score.notes, bar_lines(score, bars)[-1]
+        longest = np.where(notes.onset_ticks < self.prompt.ticks, np.inf, stop - notes.onset_ticks)
+        lengths = np.minimum(notes.duration_ticks, longest).astype(notes.duration_ticks.dtype)
+        return score.replace(notes=notes.replace(duration_ticks=lengths))
 
     def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         prompt, request = self.prompt, self.request

@@ -169,9 +169,9 @@ class _Shares:
         markers = new.markers if self.writes_chords else ()
         return piece.replace(notes=notes, tracks=(*piece.tracks, *self.added), markers=markers)
 
-    def setting(self, setting: Setting) -> Setting:
-        """Return the setting of a piece with the new tracks."""
-        return replace(setting, tracks=(*setting.tracks, *self.added))
+    def setting(self, setting: Setting | None) -> Setting | None:
+        """Return the setting of a piece, if it has one, with the new tracks."""
+        return setting and replace(setting, tracks=(*setting.tracks, *self.added))
 
 
 def _shared(ids: np.ndarray, write: Collection[Wanted]) -> _Shares:

@@ -99,6 +99,8 @@ def test_a_waltz_is_continued_to_its_end_over_given_chords(tmp_path, command):
     whole = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")
     ensemble = language("ensemble")
     assert len(ensemble.bars(ensemble.encode(ensemble.arrange(whole)).ids)) == 9
+    ends = whole.notes.onset_ticks + whole.notes.duration_ticks
+    assert ends.max() <= 27 * whole.ticks_per_beat  # nothing rings past the last bar
 
 
 def test_unreadable_files_are_named_before_anything_is_written(tmp_path, command):

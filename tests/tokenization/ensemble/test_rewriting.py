@@ -1,6 +1,7 @@
 """Parts are written in some bars of a piece; all other notes stay, also in the file."""
 
 import io
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -201,3 +202,16 @@ def test_impossible_parts_are_refused(bars: tuple[int, int], parts: list, senten
     piece = read_piece(LANGUAGE, song(), name="song.mid")
     with pytest.raises(ValueError, match=sentence):
         infilling(player(), piece, bars, Request(), parts)
+
+
+def test_a_piece_without_a_setting_as_in_a_prepared_set_is_rewritten():
+    notes = Notes(*np.array([(BEAT * n, BEAT, 60 + n % 7, 80, 0) for n in range(16)]).T)
+    score = Score(
+        ticks_per_beat=BEAT, notes=notes, tracks=(Track("Flute", 73),), tempos=Tempos([0], [120]),
+        meters=Meters([0], [4], [4]),
+    )  # fmt: skip
+    piece = read_piece(LANGUAGE, write_midi(score), name="a.mid")
+    bare = replace(piece, encoded=replace(piece.encoded, setting=None), original=None)
+    work = infilling(player(), bare, (2, 2), Request(seed=1))
+    work.finish()
+    assert work.takes()[0].score.tracks
