@@ -15,8 +15,9 @@ import torch
 
 import musicgen
 from musicgen.checkpoint import Card
+from musicgen.completion import accompaniment, infilling
 from musicgen.config import ModelConfig
-from musicgen.continuation import Continuation, accompaniment, infilling
+from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.performer import Performer
 from musicgen.pieces import read_piece

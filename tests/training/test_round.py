@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import signal
 import tarfile
 from collections.abc import Callable, Iterator
@@ -32,13 +33,31 @@ def handlers() -> Iterator[None]:
         signal.signal(name, handler)
 
 
-@pytest.fixture
-def packed(pianos: Path, tmp_path: Path) -> Path:
-    """Return the packed round of a toy run."""
+@pytest.fixture(scope="module", autouse=True)
+def small_wasmtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Pack an empty package instead of wasmtime, whose compression takes long."""
+    file = tmp_path_factory.mktemp("wasmtime") / "wasmtime" / "__init__.py"
+    file.parent.mkdir()
+    file.touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(round, "wasmtime", SimpleNamespace(__file__=str(file)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def packed_once(pianos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the packed round of a toy run, which tests must not change."""
+    folder = tmp_path_factory.mktemp("packed")
     changes = {"optimiser": HOLD, "validation": {"every": 1000}, "model": {"layers": 2}}
-    file = toy_file(tmp_path, pianos, **changes)
-    assert main(["pack", str(file), str(tmp_path / "round")]) == 0
-    return tmp_path / "round"
+    file = toy_file(folder, pianos, **changes)
+    assert main(["pack", str(file), str(folder / "round")]) == 0
+    return folder / "round"
+
+
+@pytest.fixture
+def packed(packed_once: Path, tmp_path: Path) -> Path:
+    """Return a copy of the packed round."""
+    return Path(shutil.copytree(packed_once, tmp_path / "round"))
 
 
 @pytest.fixture(autouse=True)

@@ -75,7 +75,7 @@ def begin(page: Page, name: str) -> None:
 
 def playback(page: Page, name: str, number: float) -> None:
     """Set the transposition, or the tempo as a multiple of that of the piece."""
-    page.locator(".mg-playback > button").click()
+    page.locator(".mg-playback").get_by_role("button", name="Playback").click()
     slider = page.locator(f"#mg-{name} input[type=range]")
     slider.fill(str(round(number * int(slider.input_value())) if name == "tempo" else number))
     page.keyboard.press("Escape")

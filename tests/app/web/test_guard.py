@@ -275,7 +275,7 @@ def test_answers_to_invalid_requests_repeat_nothing(client: httpx.Client, files:
         assert (answer.status_code, "not sent to this server" in answer.text) == (400, True)
     sent = client.post(f"{API}/upload", files={"files": ("a.mid", example("trio-jazz"))}).json()[0]
     odd = "<b>nobody\x1b[31m"
-    plain = [None, MODEL, 0, 1, 1, 1, 0.9, 0, 0, 0, False, ""]
+    plain = [None, MODEL, 0, 1, 1, 1, 0.9, 0, 0, 0, False, "", 1]
     for name, data in (
         *[("continue", [*plain[:place], odd, *plain[place + 1 :]]) for place in range(2, 10)],
         *[("continue", [*plain[:3], wrong, *plain[4:]]) for wrong in (None, [1], {"a": 1}, -1)],

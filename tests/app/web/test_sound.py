@@ -64,7 +64,7 @@ def test_playback_starts_at_once_without_a_request(page: Page):
     assert first * 1024 / page.evaluate("heard.rate") < 0.5
     expect(page.locator(".mg-stage .mg-cursor")).to_be_visible()
     page.get_by_text("Tracks", exact=True).click()
-    page.locator(".mg-playback > button").click()
+    page.locator(".mg-playback").get_by_role("button", name="Playback").click()
     page.locator("#mg-loop").click()  # so that it continues
     page.keyboard.press("Escape")
     for name in ("Bass", "Drums", "Other"):
