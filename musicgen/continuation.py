@@ -203,11 +203,8 @@ class MusicGeneration(Generation):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Remarks on the takes, for the user."""
-        bound, critics = self.job.bound, self.request.draw == 1 or self.model.critic
-        shorter = () if bound is None else (f"the music is shorter than requested: {bound}",)
-        return (
-            shorter if critics else (*shorter, f"{self.model.name} has no critic to choose takes")
-        )
+        bound = self.job.bound
+        return () if bound is None else (f"the music is shorter than requested: {bound}",)
 
     def _heard(self, ids: np.ndarray) -> Score:
         """Return a sequence as a piece, as the language rounds it, by which the critic has learned."""
