@@ -3,14 +3,19 @@
 For first visits with an empty cache, prints the seconds from the address to a page that shows a piece, the seconds from
 play to the first sound, and the frames per second while a piece of 5,000 notes scrolls and while it plays.
 
-Of these visits, each opens an own file at once, clicks Continue and plays the take with its first note: prints the
-seconds from the address to the file on the page, to the first new note, and to its sound.
+Of these visits, each opens an own file at once, clicks Continue and plays the take with its first note, and does so
+again with what the browser has kept: prints the seconds from the address to the file on the page, to the first new
+note, and to its sound.
 
 Then a user clicks Continue with the default settings, on one example after another, and stops at the first note; the
 first clicks run to the end. With --look 3, each piece is on the page for three seconds before the click, while the
 server reads it in advance. Prints the seconds to the first new note painted, and of the complete runs the speed as a
-multiple of real time.
+multiple of real time, and the frames per second while they were written.
+
+With --site FOLDER, all this of a page that `musicgen page FOLDER` wrote, without a server.
 """
+
+from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -18,6 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
 from tests.app.web.hands import open_example
+from tests.app.web.sites import served
 from tests.tools.options import options
 from tests.tools.page.own_files import own_files
 from tokenization.analysis.beats import tempo_map
@@ -100,8 +106,9 @@ FRAMES = """async (playing) => {
 WATCH = """(whole) => new Promise((done) => {
   const before = new Set(document.querySelectorAll(".mg-take")), go = document.querySelector("#mg-go");
   const begun = performance.now(), passed = () => (performance.now() - begun) / 1000;
-  let first = null, came = 0;
+  let first = null, came = 0, frames = 0;
   const look = () => {
+    frames += 1;
     if (came && first === null) {
       first = passed();
       if (!whole) go.click();
@@ -109,7 +116,7 @@ WATCH = """(whole) => new Promise((done) => {
     const cards = [...document.querySelectorAll(".mg-take")].filter((card) => !before.has(card));
     came = Math.max(0, ...cards.map((card) => parseInt(card.querySelector(".mg-facts").textContent) || 0));
     const over = cards.length && cards.every((card) => card.querySelector(".mg-further:not([hidden])"));
-    if (over && first !== null) done([first, passed()]);
+    if (over && first !== null) done([first, passed(), frames / passed()]);
     else requestAnimationFrame(look);
   };
   go.click();
@@ -126,24 +133,25 @@ def opened(browser: Browser, address: str) -> tuple[Page, float]:
     return page, page.evaluate("performance.now()") / 1000
 
 
-def click(page: Page, *, whole: bool) -> tuple[float, float]:
-    """Click Continue; return the seconds to the first note, and the speed of a whole run as a multiple of real time."""
-    first, last = page.evaluate(WATCH, whole)
+def click(page: Page, *, whole: bool) -> tuple[float, float, float]:
+    """Click Continue; return the seconds to the first note, the multiple of real time, and the frame rate."""
+    first, last, rate = page.evaluate(WATCH, whole)
     bars, prompt_bars = (
         int(page.locator(f"#mg-{name} input[type=number]").input_value())
         for name in ("bars", "chosen")
     )
     score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
     begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
-    return first, float(end - begin) / last
+    return first, float(end - begin) / last, rate
 
 
 def main() -> None:
     """Measure and print."""
-    given = options(__doc__, visits=5, clicks=10, whole=3, look=0.0)
-    ready, sounds, scrolled, played, clicks, own = [], [], [], [], [], []
+    given = options(__doc__, visits=5, clicks=10, whole=3, look=0.0, site="")
+    ready, sounds, scrolled, played, clicks, own, again = [], [], [], [], [], [], []
     file = own_files()["pop band"]
-    with serving() as address, sync_playwright() as playwright:
+    serve = served(Path(given.site)) if given.site else serving()
+    with serve as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
             page, seconds = opened(browser, address)
@@ -152,28 +160,36 @@ def main() -> None:
             scrolled += page.evaluate(FRAMES, False)
             played += page.evaluate(FRAMES, True)
             page.context.close()
-            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.goto(address, wait_until="commit")
-            own.append(page.evaluate(OWN, [file.name, [*file.data]]))
-            page.context.close()
+            context = browser.new_context(viewport={"width": 1280, "height": 900})
+            for found in (own, again):
+                page = context.new_page()
+                page.set_default_timeout(2 * WAIT)
+                page.goto(address, wait_until="commit")
+                found.append(page.evaluate(OWN, [file.name, [*file.data]]))
+                page.evaluate("() => musicgen.store.save()")
+                page.close()
+            context.close()
         page, _ = opened(browser, address)
         for number in range(given.clicks):
             open_example(page, [*EXAMPLES][number % len(EXAMPLES)])
             page.wait_for_timeout(1000 * given.look)
             clicks.append(click(page, whole=number < given.whole))
         browser.close()
-    print(f"{given.visits} first visits, {given.clicks} clicks{'':<21}{'p50':>8}{'max':>9}")
+    print(f"{given.visits} first visits, {given.clicks} clicks{'':<26}{'p50':>8}{'max':>9}")
     for what, values in (
         ("from the address to a piece on the page, s", ready),
         ("from pressing play to the first sound, s", sounds),
         ("from the address to an own file, s", [one[0] for one in own]),
         ("from the address to its first new note, s", [one[1] for one in own]),
         ("from the address to the sound of that, s", [one[2] for one in own]),
-        ("from the click to the first note, s", [first for first, _ in clicks]),
+        ("again, from the address to its first new note, s", [one[1] for one in again]),
+        ("from the click to the first note, s", [first for first, *_ in clicks]),
     ):
-        print(f"{what:<44}{np.median(values):9.2f}{max(values):9.2f}")
-    speeds = ", ".join(f"{speed:.1f}" for _, speed in clicks[: given.whole])
+        print(f"{what:<50}{np.median(values):8.2f}{max(values):9.2f}")
+    speeds = ", ".join(f"{speed:.1f}" for _, speed, _ in clicks[: given.whole])
     print(f"new music as a multiple of real time: {speeds}")
+    rates = ", ".join(f"{rate:.0f}" for *_, rate in clicks[: given.whole])
+    print(f"frames per second, while it is written: {rates}")
     for what, times in (("scrolled", scrolled), ("playing", played)):
         print(f"frames per second, {what}: {1000 / np.mean(times):.0f}")
 
