@@ -75,6 +75,12 @@ OWN = """async ([name, bytes]) => {
   });
   return [opened, written, now()];
 }"""
+# Deletes the project, but not what the browser has kept of the page.
+FORGET = """async () => {
+  for (const { name } of await indexedDB.databases()) {
+    await new Promise((done) => (indexedDB.deleteDatabase(name).onsuccess = done));
+  }
+}"""
 # The times of 120 frames while scrolling or playing.
 FRAMES = """async (playing) => {
   const { desk, player, rolls } = musicgen, notes = Int32Array.from({ length: 25000 }, (_, n) => {
@@ -166,7 +172,8 @@ def main() -> None:
                 page.set_default_timeout(2 * WAIT)
                 page.goto(address, wait_until="commit")
                 found.append(page.evaluate(OWN, [file.name, [*file.data]]))
-                page.evaluate("() => musicgen.store.save()")
+                page.goto(f"{address}/nothing")
+                page.evaluate(FORGET)
                 page.close()
             context.close()
         page, _ = opened(browser, address)
