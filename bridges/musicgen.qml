@@ -290,8 +290,18 @@ MuseScore {
         cursor.addNote(curScore.parts[0].hasDrumStaff ? 38 : 60);
     }
 
+    // A text of UTF-8 in base64; Qt.atob returns its characters or its bytes, which differs between versions of Qt.
+    function decoded(sent) {
+        var text = Qt.atob(sent);
+        try {
+            return decodeURIComponent(escape(text));
+        } catch (error) {
+            return text;
+        }
+    }
+
     function paste(take, place) {
-        var text = decodeURIComponent(escape(Qt.atob(take.file)));
+        var text = decoded(take.file);
         if (!/<score-partwise/.test(text)) throw "The answer is no score; nothing was written.";
         file.source = file.tempPath() + "/musicgen-bars.musicxml";
         file.write(text);
