@@ -9,7 +9,9 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 from xml.etree import ElementTree
 
 import pytest
@@ -86,6 +88,38 @@ def answer(server: Server, path: Path, **options: object) -> bytes:
     request = urllib.request.Request(f"{server.address}/write?{query}", path.read_bytes(), headers)
     with urllib.request.urlopen(request, timeout=PATIENCE) as found:
         return found.read()
+
+
+class Between(ThreadingHTTPServer):
+    """A server that passes requests on to another when it may, or says that it is busy."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(("127.0.0.1", 0), Passing)
+        self.to, self.is_busy, self.may, self.answered = to, False, Event(), Event()
+
+
+class Passing(BaseHTTPRequestHandler):
+    """A request to `Between`."""
+
+    def do_POST(self) -> None:
+        body, found = self.rfile.read(int(self.headers["Content-Length"])), self.server
+        found.may.wait(PATIENCE)
+        names = ("Content-Type", "Accept", "Authorization")
+        headers = {name: self.headers[name] for name in names if name in self.headers}
+        request = urllib.request.Request(f"{found.to}{self.path}", body, headers)
+        if found.is_busy:
+            status, text = (
+                503,
+                b'{"detail":"Too many requests are running; try again in a moment."}',
+            )
+        else:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as passed:
+                status, text = passed.status, passed.read()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+        found.answered.set()
 
 
 class Hands:
@@ -277,3 +311,31 @@ def test_chord_symbols_are_named_as_a_transposing_instrument_reads_them(hands: H
     roots = [re.findall(r"<Harmony><root>(\d+)</root>", bar) for bar in after[0]]
     assert {*changed(before, after)} == {0}
     assert roots[2][0] == "15"  # G, as F sounds
+
+
+@pytest.mark.parametrize("is_busy", [False, True], ids=["the score changes meanwhile", "busy"])
+def test_a_request_that_fails_writes_nothing_and_the_next_one_does(hands: Hands, is_busy):
+    with Between(hands.server.address) as between:
+        Thread(target=between.serve_forever, daemon=True).start()
+        known = Path.home() / ".musicgen/server.json"
+        own = json.loads(known.read_text())
+        address = f"http://127.0.0.1:{between.server_port}"
+        known.write_text(json.dumps({**own, "address": address}))
+        between.is_busy = is_busy
+        hands.select(3, 2)
+        hands.ask(1)
+        if not is_busy:
+            hands.select(8, 1)
+            hands.keys("Delete")
+        before = hands.saved()
+        between.may.set()
+        assert between.answered.wait(PATIENCE)
+        time.sleep(2)
+        assert hands.saved() == before
+        between.is_busy = False
+        hands.select(3, 2)
+        hands.turn_to("^musicgen$")
+        hands.keys("1")
+        after = hands.saved_when(lambda found: found != before)
+        assert {*changed(before, after)} == {0}
+        between.shutdown()
