@@ -88,17 +88,15 @@ MuseScore {
         return text.match(/<part id=[\s\S]*?<\/part>/g) || [];
     }
 
-    // A part as the server names it: its number if it has notes, or else an instrument to be added.
+    // A part as the server names it.
     function named(part, texts) {
-        if (/<(pitch|unpitched)>/.test(texts[part])) return "" + part;
-        var one = curScore.parts[part];
-        return one.hasDrumStaff ? "drums" : "+" + (one.longName || one.partName);
+        return curScore.parts[part].hasDrumStaff && !/<unpitched>/.test(texts[part]) ? "drums" : "" + part;
     }
 
-    // The semitones by which a part is written above its sound.
+    // The steps and semitones by which a part is written above its sound.
     function up(text) {
-        var found = text.match(/<chromatic>(-?\d+)/);
-        return found ? -parseInt(found[1]) % 12 : 0;
+        var steps = text.match(/<diatonic>(-?\d+)/), semitones = text.match(/<chromatic>(-?\d+)/);
+        return { steps: steps ? -steps[1] % 7 : 0, semitones: semitones ? -semitones[1] % 12 : 0 };
     }
 
     function isEmpty(texts, first, last) {
@@ -290,8 +288,18 @@ MuseScore {
         cursor.addNote(curScore.parts[0].hasDrumStaff ? 38 : 60);
     }
 
+    // A text of UTF-8 in base64; Qt.atob returns its characters or its bytes, which differs between versions of Qt.
+    function decoded(sent) {
+        var text = Qt.atob(sent);
+        try {
+            return decodeURIComponent(escape(text));
+        } catch (error) {
+            return text;
+        }
+    }
+
     function paste(take, place) {
-        var text = decodeURIComponent(escape(Qt.atob(take.file)));
+        var text = decoded(take.file);
         if (!/<score-partwise/.test(text)) throw "The answer is no score; nothing was written.";
         file.source = file.tempPath() + "/musicgen-bars.musicxml";
         file.write(text);
@@ -328,13 +336,20 @@ MuseScore {
         return curScore.scoreName === title;
     }
 
-    // A chord as a transposing instrument reads it.
+    // A chord as an instrument reads it that is written some steps and semitones above its sound.
     function written(symbol, up) {
-        var names = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"], steps = "C D EF G A B";
-        if (!up) return symbol;
+        var letters = "CDEFGAB", pitches = [0, 2, 4, 5, 7, 9, 11], marks = ["b", "", "#"];
         return symbol.replace(/(^|\/)([A-G])([#b]?)/g, function (all, before, letter, sign) {
-            var pitch = steps.indexOf(letter) + (sign === "#" ? 1 : sign === "b" ? -1 : 0);
-            return before + names[(pitch + up + 24) % 12];
+            var step = letters.indexOf(letter), to = (step + up.steps + 14) % 7;
+            var pitch = pitches[step] + marks.indexOf(sign) - 1 + up.semitones;
+            for (var next = 0; next < 3; next++) {
+                // C for B sharp, as there are no double sharps
+                for (var n = 0; n < 2; n++) {
+                    var one = (to + (n ? 7 - next : next)) % 7;
+                    var above = (((pitch - pitches[one] + 6) % 12) + 12) % 12 - 6;
+                    if (Math.abs(above) < 2) return before + letters[one] + marks[above + 1];
+                }
+            }
         });
     }
 

@@ -13,7 +13,10 @@ from tokenization.midi.rows import rows_of
 
 mcp = pytest.importorskip("mcp")
 streamable_http = pytest.importorskip("mcp.client.streamable_http")
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore:Use `streamable_http_client`"),  # which older ones lack
+]
 TRIO = base64.b64encode(example("trio-jazz")).decode()
 
 
