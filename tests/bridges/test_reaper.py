@@ -142,7 +142,7 @@ def test_bars_of_a_track_without_an_item_get_one(home: Path):
         (2, "", "Bass", (38, 46)),
         (3, "", "Bass", (38, 46)),
         (4, "strings", "Strings 2", (30, 38)),
-        (5, "", "Nylon guitar", (30, 38)),
+        (5, "", "Piano", (30, 38)),
     ],
 )
 def test_music_is_written_after_and_below_the_selection(home, choice, text, name, span):
