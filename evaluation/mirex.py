@@ -143,8 +143,7 @@ def continued(
         notes = in_sixteenths(work.takes()[0].score)
         notes = notes.replace(onset_ticks=notes.onset_ticks + rest * BAR)
         new = notes[(notes.onset_ticks >= FIRST) & (notes.onset_ticks < LAST)]
-        duration = np.minimum(new.duration_ticks, LAST - new.onset_ticks)
-        found.append(new.replace(duration_ticks=duration))
+        found.append(new.ended_by(LAST))
     return found
 
 
@@ -186,7 +185,7 @@ def _passage(prepared: Prepared, row: int) -> tuple[Notes, Notes] | None:
     of_bar = np.bincount(notes.onset_ticks // BAR, minlength=BARS)
     if (np.diff(lines) != 4 * score.ticks_per_beat).any() or not of_bar[[1, GIVEN_BARS]].all():
         return None
-    notes = notes.replace(duration_ticks=np.minimum(notes.duration_ticks, LAST - notes.onset_ticks))
+    notes = notes.ended_by(LAST)
     return notes[notes.onset_ticks < FIRST], notes[notes.onset_ticks >= FIRST]
 
 

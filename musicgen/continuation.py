@@ -180,11 +180,12 @@ class MusicGeneration(Generation):
     def takes(self, *, choosing: bool = True) -> list[Take]:
         """Return the variations so far: of those drawn for each the best, or the first unless `choosing`."""
         every, each = self.sequences(), self.each
-        rows, about = [*range(0, len(every), each)], {}
-        if choosing and each > 1 and self.compared and (critic := self.model.critic):
-            rows = critic.best([self._heard(ids) for ids in every], self.compared, each)
-            about = {"best_of": each}
-        takes = (self._take(row, every[row], self._heard(every[row])) for row in rows)
+        rows, about = range(0, len(every), each), {}
+        critic = self.model.critic if choosing and each > 1 else None
+        heard = {row: self._heard(every[row]) for row in (range(len(every)) if critic else rows)}
+        if critic and self.compared:
+            rows, about = critic.best([*heard.values()], self.compared, each), {"best_of": each}
+        takes = (self._take(row, every[row], heard[row]) for row in rows)
         return [
             replace(
                 take,
@@ -297,11 +298,11 @@ class Continuation(MusicGeneration):
         score = decode_partial(self.model.language, ids, bars, self.prompt.setting)
         if not (bars and self.request.ends):
             return score
-        # Nothing new rings past the last bar.
-        notes, stop = score.notes, bar_lines(score, bars)[-1]
-        longest = np.where(notes.onset_ticks < self.prompt.ticks, np.inf, stop - notes.onset_ticks)
-        lengths = np.minimum(notes.duration_ticks, longest).astype(notes.duration_ticks.dtype)
-        return score.replace(notes=notes.replace(duration_ticks=lengths))
+        notes, stop = (
+            score.notes,
+            int(bar_lines(score, bars)[-1]),
+        )  # nothing new rings past the last bar
+        return score.replace(notes=notes.ended_by(stop, notes.onset_ticks >= self.prompt.ticks))
 
     def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         prompt, request = self.prompt, self.request

@@ -109,6 +109,11 @@ class Notes(Columns):
         )
         return notes[first].replace(duration_ticks=longest, velocity=loudest)
 
+    def ended_by(self, stop_ticks: int, which: np.ndarray | bool = True) -> Self:
+        """Return the notes, of which these end at a tick at the latest."""
+        shorter = np.minimum(self.duration_ticks, stop_ticks - self.onset_ticks)
+        return self.replace(duration_ticks=np.where(which, shorter, self.duration_ticks))
+
     @property
     def next_strike_ticks(self) -> np.ndarray:
         """The tick at which each note's key is next struck on its track; the largest int64 if it never is."""

@@ -289,16 +289,12 @@ class Guard:
         if path == FORMS[0]:  # without a size, the largest is assumed
             said = headers.get(b"content-length", b"")
             self.room.count(client, int(said) if said.isdigit() else FORM_BYTES)
-        most = (
-            WRITE_BYTES
-            if path == WRITE or path.startswith(MCP)
-            else FORM_BYTES
-            if is_form
-            else JSON_BYTES
-        )
+        is_tool = path.startswith(MCP)
+        most = FORM_BYTES if is_form else JSON_BYTES
+        most = WRITE_BYTES if is_tool or path == WRITE else most
         body = await _read_body(most, headers, scope, receive)
         if not (is_form or path == WRITE):
-            _check_json(body, self.files, inline=path.startswith(MCP))
+            _check_json(body, self.files, inline=is_tool)
         elif path == FORMS[0]:
             # The query could hold an upload id, for which gradio would keep a record.
             scope = {**scope, "query_string": b""}

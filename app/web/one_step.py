@@ -33,8 +33,8 @@ from app.web.errors import client_of, error_message
 from app.web.guard import UPLOAD_BYTES
 from musicgen.continuation import Take
 from tokenization.analysis.symbols import chord_texts
+from tokenization.edit import Edit
 from tokenization.formats import kind_of
-from tokenization.midi.reading import LAST_TICK
 from tokenization.midi.rows import rows_of
 from tokenization.notation.written import TICKS_PER_BEAT
 
@@ -162,15 +162,12 @@ class OneStep:
         }
 
 
-def _until(take: Take, stop: int) -> Take:
+def _until(take: Take, edit: Edit, stop: int) -> Take:
     """Return a take whose new notes are before a tick, and end there at the latest."""
-    edit, score, notes = take.edit, take.score, take.score.notes
-    if edit is None:
-        raise RuntimeError("a take of a file has no edit")
+    notes = take.score.notes
     new = edit.is_new(notes)
-    longest = np.where(new, stop - notes.onset_ticks, LAST_TICK)
-    clipped = notes.replace(duration_ticks=np.minimum(notes.duration_ticks, longest))
-    return replace(take, score=score.replace(notes=clipped[longest > 0]))
+    kept = notes.ended_by(stop, new)[~new | (notes.onset_ticks < stop)]
+    return replace(take, score=take.score.replace(notes=kept))
 
 
 def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -187,10 +184,9 @@ def _lines(first: dict[str, Any], views: Iterator[dict[str, Any]]) -> Iterator[b
 
 def _as_sent(take: Take, stop: int, title: str, alone: bool) -> dict[str, Any]:
     """Return a take: its file, for MIDI the rows of its new notes, its new chords, and their span in the file sent."""
-    take = _until(take, stop)
-    edit, score = take.edit, take.score
-    if edit is None:
+    if (edit := take.edit) is None:
         raise RuntimeError("a take of a file has no edit")
+    take = _until(take, edit, stop)
     data, said = (
         take.alone
         if alone
@@ -206,7 +202,7 @@ def _as_sent(take: Take, stop: int, title: str, alone: bool) -> dict[str, Any]:
         **rows,
         "chords": [
             [max(0, int(edit.tick_of(one.onset_ticks))), text]
-            for one, text in chord_texts(score, score.markers)
+            for one, text in chord_texts(take.score, take.score.markers)
             if edit.holds(one.onset_ticks)
         ],
         "range": edit.tick_of(np.array([edit.start, stop])).clip(0).tolist(),
