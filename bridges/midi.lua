@@ -43,6 +43,27 @@ local function chunk(events)
   return "MTrk" .. string.pack(">I4", #body) .. body
 end
 
+-- The number of the bar at a quarter note; bar(number), from `first` on: its start and end in quarter notes.
+function midi.bar_at(bar, first, quarter)
+  while bar(first).last <= quarter + 1e-6 do first = first + 1 end
+  return first
+end
+
+-- A song with the tempos and metres from one bar to another, and what gives the tick of a quarter note in it.
+function midi.empty_song(bar, first, last)
+  local zero, song, before = bar(first).first, { tempos = {}, meters = {}, tracks = {} }, nil
+  local function tick(quarter) return math.floor((quarter - zero) * midi.tpb + 0.5) end
+  for number = first, last do
+    local now = bar(number)
+    if not before or before.is_cut or now.top ~= before.top or now.low ~= before.low then
+      song.meters[#song.meters + 1] = { tick(now.first), now.top, now.low }
+    end
+    if not before or now.tempo ~= before.tempo then song.tempos[#song.tempos + 1] = { tick(now.first), now.tempo } end
+    before = now
+  end
+  return song, tick
+end
+
 -- song: tempos {tick, bpm}, meters {tick, top, low}, tracks {name, program, drum, notes {tick, length, pitch, velocity}}
 function midi.encode(song)
   local first = {}

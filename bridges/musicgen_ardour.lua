@@ -35,11 +35,7 @@ local function bar(number) -- from 1
   return { first = first, last = last, top = top, low = low, tempo = tempos:quarters_per_minute_at(at), at = at }
 end
 
-local function bar_at(quarter)
-  local number = 1
-  while bar(number).last <= quarter + 1e-6 do number = number + 1 end
-  return number
-end
+local function bar_at(quarter) return midi.bar_at(bar, 1, quarter) end
 
 -- The selection in quarter notes, and the names of its tracks.
 local function selection()
@@ -60,16 +56,8 @@ end
 
 -- The music from one bar to another as a song, and the numbers of its tracks by their ids.
 local function song_of(first, last)
-  local zero, stop, song, numbers, before = bar(first).first, bar(last).last, { tempos = {}, meters = {}, tracks = {} }, {}, nil
-  local function tick(quarter) return math.floor((quarter - zero) * midi.tpb + 0.5) end
-  for number = first, last do
-    local now = bar(number)
-    if not before or now.top ~= before.top or now.low ~= before.low then
-      song.meters[#song.meters + 1] = { tick(now.first), now.top, now.low }
-    end
-    if not before or now.tempo ~= before.tempo then song.tempos[#song.tempos + 1] = { tick(now.first), now.tempo } end
-    before = now
-  end
+  local zero, stop, numbers = bar(first).first, bar(last).last, {}
+  local song, tick = midi.empty_song(bar, first, last)
   for route in Session:get_tracks():iter() do
     local track, notes, on_drums = route:to_track(), {}, 0
     for region in track:playlist():region_list():iter() do

@@ -53,29 +53,16 @@ end
 -- Bars from 0: their start and end in quarter notes, and their metre.
 local function bar(number)
   local _, first, last, top, low, tempo = reaper.TimeMap_GetMeasureInfo(0, number)
-  return { first = first, last = last, top = top, low = low, tempo = tempo }
+  local is_cut = math.abs(last - first - 4 * top / low) > 1e-6
+  return { first = first, last = last, top = top, low = low, tempo = tempo, is_cut = is_cut }
 end
 
-local function bar_at(quarter)
-  local number = 0
-  while bar(number).last <= quarter + 1e-6 do number = number + 1 end
-  return number
-end
+local function bar_at(quarter) return midi.bar_at(bar, 0, quarter) end
 
 -- The music from one bar to another as a song, and its tracks: those with notes.
 local function song_of(from, to)
   local zero, stop = bar(from).first, bar(to).last
-  local song, tracks, before = { tempos = {}, meters = {}, tracks = {} }, {}, nil
-  local function tick(quarter) return math.floor((quarter - zero) * midi.tpb + 0.5) end
-  for number = from, to do
-    local now = bar(number)
-    local is_cut = before and math.abs(before.last - before.first - 4 * before.top / before.low) > 1e-6
-    if not before or is_cut or now.top ~= before.top or now.low ~= before.low then
-      song.meters[#song.meters + 1] = { tick(now.first), now.top, now.low }
-    end
-    if not before or now.tempo ~= before.tempo then song.tempos[#song.tempos + 1] = { tick(now.first), now.tempo } end
-    before = now
-  end
+  local tracks, song, tick = {}, midi.empty_song(bar, from, to)
   for n = 0, reaper.CountTracks(0) - 1 do
     local track, notes, on_drums = reaper.GetTrack(0, n), {}, 0
     for i = 0, reaper.CountTrackMediaItems(track) - 1 do
