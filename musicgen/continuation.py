@@ -5,7 +5,7 @@ All music is generated here: commands, page and evaluations use these classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -177,21 +177,27 @@ class MusicGeneration(Generation):
         draw = self.request.draw
         return draw if draw > 1 and self.compared and self.model.critic else 1
 
-    def takes(self, *, choosing: bool = True) -> list[Take]:
-        """Return the variations so far: of those drawn for each the best, or the first unless `choosing`."""
+    def takes(self, *, choosing: bool = True, settled: Collection[int] = ()) -> list[Take]:
+        """Return the variations so far: of those drawn for each the best.
+
+        It is the first unless `choosing`, and for those that are `settled`, by number.
+        """
         every, each = self.sequences(), self.each
         rows, about = range(0, len(every), each), {}
         critic = self.model.critic if choosing and each > 1 else None
         heard = {row: self._heard(every[row]) for row in (range(len(every)) if critic else rows)}
         if critic and self.compared:
-            rows, about = critic.best([*heard.values()], self.compared, each), {"best_of": each}
+            rows, about = (
+                critic.best([*heard.values()], self.compared, each, settled),
+                {"best_of": each},
+            )
         takes = (self._take(row, every[row], heard[row]) for row in rows)
         return [
             replace(
                 take,
                 number=number,
                 score=take.score.remark(*self.remarks),
-                provenance={**take.provenance, **about},
+                provenance={**take.provenance, **({} if number in settled else about)},
             )
             for number, take in enumerate(takes)
         ]

@@ -7,7 +7,7 @@ again. E networks, F statistics, H hidden units.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -78,10 +78,12 @@ class Critic:
         with np.load(path, allow_pickle=False) as arrays:
             return cls({name: arrays[name] for name in FIELDS})
 
-    def best(self, heard: Sequence[Score], new: NewBars, each: int) -> list[int]:
-        """Return the best of every `each` takes of the same bars."""
+    def best(
+        self, heard: Sequence[Score], new: NewBars, each: int, settled: Collection[int] = ()
+    ) -> list[int]:
+        """Return the best of every `each` takes of the same bars; of the `settled` ones the first."""
         news = [score.replace(notes=score.notes[new.is_new(score)]) for score in heard]
-        return chosen([self.rank(score, new) for score in heard], news, each)
+        return chosen([self.rank(score, new) for score in heard], news, each, settled)
 
     def rank(self, score: Score, new: NewBars) -> Rank:
         """Return the rank of a take among others of the same bars: the lowest is the best."""
@@ -159,18 +161,21 @@ def _repeated(excerpt: Excerpt) -> float:
     return float((step == 0).mean()) if len(step) else 0.0
 
 
-def chosen(ranks: Sequence[Rank], news: Sequence[Score], each: int) -> list[int]:
+def chosen(
+    ranks: Sequence[Rank], news: Sequence[Score], each: int, settled: Collection[int] = ()
+) -> list[int]:
     """Return the best of every `each` takes, or of those with as few faults one that is like none chosen before.
 
-    `news` are the new notes of the takes.
+    `news` are the new notes of the takes. Of the `settled` choices, by number, the first take stays.
     """
-    found: list[int] = []
-    for first in range(0, len(ranks), each):
-        order = sorted(range(first, first + each), key=lambda number: ranks[number])
+    found = {number: number * each for number in settled}
+    for number in {*range(len(ranks) // each)} - {*settled}:
+        order = sorted(range(number * each, (number + 1) * each), key=lambda one: ranks[one])
         able = (n for n in order if ranks[n][0] == ranks[order[0]][0])
-        other = (n for n in able if not any(likeness(news[n], news[one]) > ALIKE for one in found))
-        found.append(next(other, order[0]))
-    return found
+        others = found.values()
+        other = (n for n in able if not any(likeness(news[n], news[one]) > ALIKE for one in others))
+        found[number] = next(other, order[0])
+    return [found[number] for number in sorted(found)]
 
 
 def likeness(one: Score, other: Score) -> float:

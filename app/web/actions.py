@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,15 @@ PAUSE_A_REQUEST = 0.05
 LONGEST_NAME = 64  # of a job
 
 
+@dataclass
+class Wishes:
+    """What is asked of a request after it has begun."""
+
+    takes: int
+    stop: threading.Event = field(default_factory=threading.Event)
+    settled: set[int] = field(default_factory=set)  # takes that stay as they are shown
+
+
 class PageActions:
     """The actions of the page."""
 
@@ -48,7 +57,7 @@ class PageActions:
         reader: FileReader,
     ) -> None:
         self.models, self.composer, self.reader = models, composer, reader
-        self._jobs: dict[str, threading.Event] = {}
+        self._jobs: dict[str, Wishes] = {}
         self._ahead: Writing | None = None  # the last prompt that was read ahead
 
     def warm(self) -> None:
@@ -83,14 +92,20 @@ class PageActions:
     def stop(self, job: str) -> None:
         """Stop a request; the notes so far are kept."""
         if found := self._jobs.get(job[:LONGEST_NAME]):
-            found.set()
+            found.stop.set()
+
+    def settle(self, job: str, take: int) -> None:
+        """Keep a take of a request as it is shown, since the user has heard it, whatever the critic prefers."""
+        found = self._jobs.get(job[:LONGEST_NAME])
+        if found and take < found.takes:
+            found.settled.add(take)
 
     def write(
         self, client: str, request: MusicRequest, data: bytes | None, name: str, job: str
     ) -> Iterator[dict[str, Any]]:
         """Write music; yield views of the growing variations, and finally the complete ones."""
-        with self._stoppable(job) as stop:
-            yield from self._play(self._streamed(client, request, data, name), stop, client)
+        with self._named(job, request.variations) as wishes:
+            yield from self._play(self._streamed(client, request, data, name), wishes, client)
 
     def read_ahead(self, client: str, request: MusicRequest, data: bytes, name: str) -> None:
         """Read the prompt of an expected request while the server is idle, so that its first note comes at once."""
@@ -124,14 +139,14 @@ class PageActions:
         return streamed_takes(model, piece, request)
 
     def _play(
-        self, streamed: StreamedTakes, stop: threading.Event, client: str
+        self, streamed: StreamedTakes, wishes: Wishes, client: str
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
         yield streamed.begun()
         with self.at_work(streamed, client) as job:
             pause, seen = FIRST_SECONDS, 0
             while not job.wait(pause):
-                if stop.is_set():
+                if wishes.stop.is_set():
                     job.cancel()
                 if job.steps == seen:
                     continue
@@ -142,8 +157,9 @@ class PageActions:
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
             spent = time.monotonic() - begun
-            state = "stopped" if stop.is_set() else end_state(job, spent)
-        yield streamed.finished(state, spent, partial(self.reader.files, client=client))
+            state = "stopped" if wishes.stop.is_set() else end_state(job, spent)
+        files = partial(self.reader.files, client=client)
+        yield streamed.finished(state, spent, files, {*wishes.settled})
 
     @contextmanager
     def at_work(self, streamed: StreamedTakes, client: str) -> Iterator[Writing]:
@@ -158,14 +174,14 @@ class PageActions:
         work.check()
 
     @contextmanager
-    def _stoppable(self, job: str) -> Iterator[threading.Event]:
-        stop, name = threading.Event(), job[:LONGEST_NAME]
+    def _named(self, job: str, takes: int) -> Iterator[Wishes]:
+        wishes, name = Wishes(takes), job[:LONGEST_NAME]
         if name:  # a job without a name could be stopped by anybody
-            self._jobs[name] = stop
+            self._jobs[name] = wishes
         try:
-            yield stop
+            yield wishes
         finally:
-            if self._jobs.get(name) is stop:
+            if self._jobs.get(name) is wishes:
                 del self._jobs[name]
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from app.web.actions import PageActions
-from app.web.composing.requests import MusicRequest, request_from
+from app.web.composing.checks import whole
+from app.web.composing.requests import MOST_VARIATIONS, MusicRequest, request_from
 from app.web.composing.streamed_takes import as_text
 from tokenization.analysis.chords import parse, read_chords, symbol_of, taken_as
 
 ACTIONS = (
-    "open", "ahead", "write", "stop", "save", "sound", "score", "chords",
+    "open", "ahead", "write", "stop", "settle", "save", "sound", "score", "chords",
 )  # requests by name  # fmt: skip
 NOT_KEPT = 409  # the status of NotKept: the page sends its own notes instead (page/requests.js)
 SCORE = "application/vnd.recordare.musicxml+xml"
@@ -93,6 +94,12 @@ class Desk:
     def stop(self, asked: Asked) -> Answer:
         """Stop a request; the notes so far are kept."""
         self.actions.stop(asked.text("job"))
+
+    def settle(self, asked: Asked) -> Answer:
+        """Keep a take of a request as it is shown."""
+        self.actions.settle(
+            asked.text("job"), whole(0, MOST_VARIATIONS - 1)(asked.plain.get("take"))
+        )
 
     def chords(self, asked: Asked) -> Answer:
         """Read a typed progression: of each bar, the chords as models know them, with their symbols."""

@@ -87,6 +87,12 @@ def test_the_best_of_each_group_is_chosen_and_differs_from_those_before():
     assert chosen(ranks, [one] * 4, 4) == [2]
     # One with a fault does not win by being different.
     assert chosen([(0, 0.5), (0, 0.6), (1, -3.0), (0, 0.3)], [one, one, other, one], 2) == [0, 3]
+    # A settled one stays, and the others differ from it, also those before.
+    assert chosen(ranks, [one] * 4, 2, {0}) == [0, 2]
+    assert chosen([(0, 0.1), (0, 0.2), (0, 0.9), (0, 0.3)], [one, other, one, one], 2, {1}) == [
+        1,
+        2,
+    ]
     assert likeness(one, one) == 1
 
 

@@ -155,7 +155,7 @@ const FITS = {
   form: isText,
   bars: within(1, 128),
   variations: within(1, 8),
-  draw: within(1, 8),
+  draw: within(0, 8),
   seed: isCount,
   tempo: between(0.1, 10),
   transpose: within(-48, 48),

@@ -10,7 +10,7 @@ const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals
 const SETTINGS = {
   bars: 16,
   variations: 2,
-  draw: 1,
+  draw: 0, // as many as there is time for
   ends: false,
   chords: "",
   form: "",

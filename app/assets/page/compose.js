@@ -2,11 +2,13 @@
 import { bytesFrom } from "../desk/file.js";
 import { interrupted, newId } from "../desk/state.js";
 import { chordsAfter } from "../music/chords.js";
+import { Clock } from "../music/clock.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
 
 const BUSY = "The model is composing; press Stop first.";
+const SPARE = 3; // times as fast as it plays, music must still be written to choose among more
 const STILL_MS = 300; // without changes before the prompt is read ahead
 const STOPS = { stopped: "", late: " at the time limit", bound: " at the model’s maximum length" };
 
@@ -30,6 +32,7 @@ export class Composer {
     this.app = app;
     this.run = null;
     this.ahead = null;
+    this.pace = null; // seconds of music a second, of all that are drawn together
   }
 
   get busy() {
@@ -52,7 +55,7 @@ export class Composer {
       title: current?.title ?? "",
       bars,
       variations,
-      draw,
+      draw: draw || this.#affordable(variations),
       sampling: { ...Object.fromEntries(drawn), seed },
       ends: ends && !lacks.ends,
       chords: lacks.chords || what.kind !== "continue" ? "" : chords || this.#chordsAfter(bars),
@@ -64,6 +67,21 @@ export class Composer {
       plan: planAsked(this.app, what),
       ...what,
     };
+  }
+
+  // How many can be drawn for each take in the time that there is.
+  #affordable(takes) {
+    const { usuallyDrawn, mostDrawn } = this.app.facts;
+    if (this.pace === null) return usuallyDrawn;
+    return Math.max(1, Math.min(mostDrawn, Math.floor(this.pace / (SPARE * takes))));
+  }
+
+  // Take the pace of a request that is done.
+  #paced(run, seconds) {
+    const { piece, region } = this.entry(run, 0),
+      clock = new Clock(piece),
+      [from, to] = [region.first, region.stop].map((bar) => clock.seconds(piece.lines[bar]));
+    this.pace = ((to - from) * run.ids.length * run.draw) / Math.max(0.1, seconds);
   }
 
   // The given chords of the bars to be written again.
@@ -107,6 +125,7 @@ export class Composer {
       id: newId(),
       stopping: new AbortController(),
       ids: null,
+      settled: new Set(),
       draw: ask.draw,
       part: 0,
     });
@@ -127,6 +146,7 @@ export class Composer {
     if (!run.ids) return this.begin(run, view, ask, parent);
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
+    if (view.state === "done") this.#paced(run, view.seconds);
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
       ending =
         view.state === "done"
@@ -173,9 +193,20 @@ export class Composer {
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
       this.#put({ ...entry, piece: grown(entry.piece, change), now: change.now });
+      this.#settle(run, change.number, entry);
     }
     this.measure(run, view);
     this.app.changed();
+  }
+
+  // Keep a take whose new notes have been heard: what one has begun to like does not change.
+  #settle(run, number, { id, piece, region }) {
+    const { player, requests } = this.app,
+      isHeard =
+        player.playing && player.entry?.id === id && player.tick > piece.lines[region.first];
+    if (!isHeard || run.draw < 2 || run.settled.has(number)) return;
+    run.settled.add(number);
+    requests.settle(run.id, number).catch(() => run.settled.delete(number));
   }
 
   // Measure the progress of the slowest take: the fraction done, and the bar.

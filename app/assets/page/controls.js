@@ -3,8 +3,10 @@ import { barCount } from "../music/piece.js";
 import { check, choice, count, field, fold, make, onFields, slider } from "../widgets/parts.js";
 
 const FORM = { placeholder: "A A B A", spellcheck: false, maxLength: 40 };
-const DRAWN = "More are written for each take, and the most convincing is shown.";
+const DRAWN = "The most convincing of several is kept; one that you hear meanwhile stays.";
 const CHORDS = { placeholder: "C | G7 | Am F | C", spellcheck: false, maxLength: 400 };
+
+const upTo = (most) => Array.from({ length: most }, (_, index) => [index + 1, index + 1]);
 
 // The fields by the names of their settings; those of the sampling parameters are the server's.
 function fieldsOf({ models, mostBars, mostVariations, mostDrawn, sampling }) {
@@ -18,7 +20,7 @@ function fieldsOf({ models, mostBars, mostVariations, mostDrawn, sampling }) {
     chosen: slider("chosen", "Continue after bar", 1, 16),
     bars: slider("bars", "Length (bars)", 1, mostBars),
     variations: slider("variations", "Takes", 1, mostVariations),
-    draw: slider("draw", "Best of", 1, mostDrawn, { info: DRAWN }),
+    draw: choice("draw", "Best of", [[0, "as many as there is time for"], ...upTo(mostDrawn)]),
     ends: check("ends", "Write an ending"),
     chords: field("chords", "Chord progression", "input", CHORDS),
     form: field("form", "Form of the new bars", "input", FORM),
@@ -40,10 +42,12 @@ export function controlsPart(app) {
   const box = fold("", "mg-card mg-controls", within),
     [summary] = box.children;
   box.open = innerWidth > 900;
+  draw.append(make("span", "mg-info", DRAWN));
 
   onFields(box, (name, value) => {
     if (name === "model") return app.changeModel(value);
     if (name === "chosen") return desk.choose(value);
+    if (name === "draw") return desk.set({ draw: Number(value) });
     if (name !== "seed") return desk.set({ [name]: value });
     return desk.set({ seed: Math.max(0, Math.floor(Number(value) || 0)), newSeed: false });
   });

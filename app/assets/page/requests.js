@@ -98,6 +98,11 @@ export class Requests {
     return this.#ask("stop", { job });
   }
 
+  // Keep a take as it is shown, though a better one may be chosen.
+  settle(job, take) {
+    return this.#ask("settle", { job, take });
+  }
+
   // The file of an entry with more changes, as MIDI: its bytes if they are that, without changes.
   async midi(entry, more = []) {
     const isSame = isMidi(entry.file) && !entry.edits?.length && !more.length;

@@ -51,7 +51,8 @@ function takeCard(app, id, axis) {
     const entry = entryOf(),
       over = entry.state !== "running",
       fresh = countIn(entry.piece, entry.region);
-    facts.textContent = factsOf(entry, fresh, app.composer.run?.draw);
+    const { run: at } = app.composer;
+    facts.textContent = factsOf(entry, fresh, at?.settled.has(at.ids?.indexOf(id)) ? 1 : at?.draw);
     parts.show(entry, { lanes, seen: aroundNew(entry), plan: planShown(app, entry) });
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill" && !isChords(entry.region);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -242,9 +242,17 @@ class StreamedTakes:
         return {"state": "running", "takes": news} if changed else None
 
     def finished(
-        self, state: str, seconds: float, files: Callable[[Take, Language], dict[str, Any]]
+        self,
+        state: str,
+        seconds: float,
+        files: Callable[[Take, Language], dict[str, Any]],
+        settled: Collection[int] = (),
     ) -> dict[str, Any]:
-        """Return the last view: the variations with all their facts, and the `files` of each."""
+        """Return the last view: the variations with all their facts, and the `files` of each.
+
+        The `settled` ones stay as they were shown.
+        """
+        takes = self.work.takes(choosing=state != "stopped", settled=settled)
         return {
             "state": state,
             "seconds": round(seconds, 1),
@@ -254,7 +262,7 @@ class StreamedTakes:
                     **files(take, self.work.model.language),
                     "number": number,
                 }
-                for number, take in enumerate(self.work.takes(choosing=state != "stopped"))
+                for number, take in enumerate(takes)
             ],
         }
 

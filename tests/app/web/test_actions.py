@@ -2,7 +2,7 @@
 
 import base64
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -177,6 +177,15 @@ def test_a_named_request_can_be_stopped(actions: PageActions, job: str, ending: 
     actions.stop(job)
     *_, last = views
     assert (last["state"], actions._jobs) == (ending, {})
+
+
+def test_a_take_of_a_named_request_can_be_settled(actions: PageActions):
+    views = actions.write("", request_from({**PLAIN, "variations": 2}), None, "", "job")
+    next(views)
+    for job, take in (("job", 1), ("job", 2), ("another", 0)):
+        actions.settle(job, take)
+    assert actions._jobs["job"].settled == {1}  # it has no third take
+    assert [*views][-1]["state"] == "done"
 
 
 def test_a_held_last_note_adds_no_bar(actions: PageActions):
@@ -374,8 +383,8 @@ def test_silent_bars_are_progress(spoken: str, kind: str, more: dict, first: int
 class Last:
     """A critic that prefers the last take."""
 
-    def best(self, heard: list, new: object, each: int) -> list[int]:
-        return [*range(each - 1, len(heard), each)]
+    def best(self, heard: list, new: object, each: int, settled: Collection[int]) -> list[int]:
+        return [n * each + (0 if n in settled else each - 1) for n in range(len(heard) // each)]
 
 
 @pytest.mark.parametrize(("state", "row"), [("done", 2), ("bound", 2), ("stopped", 0)])
@@ -389,6 +398,16 @@ def test_of_several_takes_the_first_is_shown_and_the_best_at_the_end(state: str,
     [take] = views.finished(state, 1, lambda take, _: {"ids": take.ids.tolist()})["takes"]
     assert take["ids"] == rows[row].tolist()
     assert take["provenance"].get("best_of") == (None if state == "stopped" else 3)
+
+
+def test_a_take_that_was_heard_stays_though_the_critic_prefers_another():
+    views = streamed("ensemble", "continue", prompt_bars=4, draw=2, variations=2)
+    views.work.model = replace(views.work.model, critics=lambda: Last())
+    views.begun()
+    rows = views.work.finish().sequences()
+    found = views.finished("done", 1, lambda take, _: {"ids": take.ids.tolist()}, {0})["takes"]
+    assert [take["ids"] for take in found] == [rows[0].tolist(), rows[3].tolist()]
+    assert [take["provenance"].get("best_of") for take in found] == [None, 2]
 
 
 # A metre is written before its first note, which may come with a later view.
