@@ -6,13 +6,13 @@ import json
 from datetime import timedelta
 
 import pytest
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
 
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, serving
 from tokenization.midi.rows import rows_of
 
-mcp = pytest.importorskip("mcp")
-streamable_http = pytest.importorskip("mcp.client.streamable_http")
 pytestmark = [
     pytest.mark.long,
     pytest.mark.filterwarnings("ignore:Use `streamable_http_client`"),  # which older ones lack
@@ -23,8 +23,8 @@ TRIO = base64.b64encode(example("trio-jazz")).decode()
 async def called(address: str, *asked: dict[str, object]) -> list[tuple[bool, str]]:
     """Return for each call of the tool `write` whether it failed, and its text."""
     async with (
-        streamable_http.streamablehttp_client(f"{address}/gradio_api/mcp/") as (read, write, _),
-        mcp.ClientSession(read, write, timedelta(seconds=100)) as session,
+        streamablehttp_client(f"{address}/gradio_api/mcp/") as (read, write, _),
+        ClientSession(read, write, timedelta(seconds=100)) as session,
     ):
         await session.initialize()
         listed = await session.list_tools()
