@@ -23,6 +23,7 @@ from evaluation.attention import GAMMA
 from evaluation.metrics.style import METRICS as METRICS_OF_STYLE
 from evaluation.metrics.style import QUARTER_NAMES
 from evaluation.tables import Result
+from tokenization.wording import counted
 
 INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8568a", "#b58900", "#3f8fc4", "#6b7280")
@@ -290,6 +291,39 @@ def roll(take: Result) -> Figure:
         panels[0].set_xlim(0, take["lines"][-1])
         panels[-1].set_xlabel("bar")
         legend(drawn, *panels)
+    return drawn
+
+
+CHOSEN = {"chosen": "kept", "left": "left"}  # sides of a choice, and how they are called
+
+
+def choices(model: Result) -> Figure:
+    """Draw the take that the model's critic likes best of each piece beside the one that it likes least."""
+    pairs = model["choices"]
+    with figure(2 * WIDTH, 0.4 + 1.5 * len(pairs)) as drawn:
+        panels: Any = drawn.subplots(len(pairs), 2, sharey="row", squeeze=False)
+        for row, pair in zip(panels, pairs, strict=True):
+            for axes, (side, name) in zip(row, CHOSEN.items(), strict=True):
+                take = pair[side]
+                onset, duration, pitch, new, drum = (
+                    np.array(take[column])
+                    for column in ("onset", "duration", "pitch", "new", "drum")
+                )
+                for kind, colour in ((~new, GIVEN), (new, COLOURS[side == "left"])):
+                    shown = kind & ~drum.astype(bool)
+                    axes.barh(
+                        pitch[shown], duration[shown], left=onset[shown], height=1, color=colour
+                    )
+                axes.set_xlim(0, take["lines"][-1])
+                axes.set_xticks(take["lines"][::4], range(1, len(take["lines"]) + 1, 4))
+                axes.grid(axis="y", visible=False)
+                faults = f", {counted(take['faults'], 'fault')}" if take["faults"] else ""
+                axes.set_title(
+                    f"{pair['piece']}, {name} of {pair['of']}: doubt {take['doubt']:.2f}{faults}",
+                    fontsize=8,
+                )
+        panels[-1][0].set_xlabel("bar")
+        panels[0][0].set_ylabel("pitch")
     return drawn
 
 

@@ -14,7 +14,7 @@ has learned from the other half of the training pieces, and is of another family
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -23,12 +23,10 @@ import numpy as np
 
 from evaluation.study.critics import Judge, Windows, boosting, linear, network, roll
 from evaluation.study.experiments import Experiment, job_of, models_for_language
-from evaluation.study.piece_jobs import Choice, Measure, continued, draw_pieces, held_out_piece
-from musicgen.critic import NewBars, Rank, chosen
-from musicgen.pieces import decode_partial
+from evaluation.study.piece_jobs import Choice, Measure, continued, draw_pieces
+from evaluation.study.selection import Best, best_and_worst, best_takes, ranked, scores_of
 from musicgen.playable import Playable
 from tokenization.analysis.statistics import GROUPS, LOUDNESS, WINDOW, Measured
-from tokenization.score import Score
 from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
@@ -86,9 +84,10 @@ def realism(
         windows, names = windows_of(playable, choice.data, drawn, prompt_bars, bars)
         is_learned = np.isin(windows.piece, learned)
         of_judged = [take for take in drawn if take["row"] in judged]
-        best = best_takes(playable, choice.data, of_judged, prompt_bars, bars)
+        found = ranked(playable, choice.data, of_judged, prompt_bars, bars)
+        best = best_takes(found)
         table = judged_table(windows[is_learned], windows[~is_learned], names, best)
-        return [{"model": playable.name, "table": table}]
+        return [{"model": playable.name, "table": table, "choices": best_and_worst(found)}]
 
     facts = {
         **choice.facts(len(judged)),
@@ -112,31 +111,6 @@ def _rows(choice: Choice, fewest_bars: int) -> list[int]:
     return rows[places].tolist()
 
 
-def scores_of(
-    playable: Playable,
-    data: str,
-    drawn: Sequence[Mapping[str, Any]],
-    prompt_bars: int,
-    bars: int,
-) -> Iterator[tuple[int, int, Score]]:
-    """Yield row, take and score of each piece, as take −1, and of its takes: both up to the last new bar."""
-    by_row: dict[int, list[Mapping[str, Any]]] = {}
-    for take in drawn:
-        by_row.setdefault(take["row"], []).append(take)
-    for row, takes in by_row.items():
-        piece = held_out_piece(data, row, playable.language)
-        for number, prompt, new in (
-            (-1, piece.prompt(prompt_bars + bars), []),
-            *((take["take"], piece.prompt(prompt_bars), take["ids"]) for take in takes),
-        ):
-            ids = np.append(prompt.ids, np.array(new, prompt.ids.dtype))
-            yield (
-                row,
-                number,
-                decode_partial(playable.language, ids, prompt_bars + bars, prompt.setting),
-            )
-
-
 def windows_of(
     playable: Playable,
     data: str,
@@ -147,7 +121,7 @@ def windows_of(
     """Return the windows of takes and of the pieces that they were drawn from, and the names of their statistics."""
     found: list[dict[str, float]] = []
     rest: list[tuple[np.ndarray, int, int, int]] = []
-    for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
+    for row, number, _, score in scores_of(playable, data, drawn, prompt_bars, bars):
         measured = Measured(score, prompt_bars + bars)
         for start in range(prompt_bars, prompt_bars + bars - WINDOW + 1, WINDOW):
             statistics = measured.statistics(start, start + WINDOW, prompt_bars)
@@ -161,31 +135,6 @@ def windows_of(
     return Windows(
         values=np.array(values, np.float32), rolls=np.stack(rolls), piece=piece, take=take, bar=bar
     ), names
-
-
-Best = Mapping[int, Collection[tuple[int, int]]]
-"""The takes, as row and number, that a model's critic prefers when it chooses among this many of a piece."""
-
-
-def best_takes(
-    playable: Playable, data: str, drawn: Sequence[Mapping[str, Any]], prompt_bars: int, bars: int
-) -> Best:
-    """Return the takes that the model's critic prefers of every 2, 4, … drawn for a piece."""
-    critic, new = playable.critic, NewBars(begun=prompt_bars, stop=prompt_bars + bars)
-    if critic is None:
-        return {}
-    ranks: dict[int, list[Rank]] = {}
-    news: dict[int, list[Score]] = {}
-    for row, number, score in scores_of(playable, data, drawn, prompt_bars, bars):
-        if number >= 0:
-            ranks.setdefault(row, []).append(critic.rank(score, new))
-            news.setdefault(row, []).append(score.replace(notes=score.notes[new.is_new(score)]))
-    takes = min(map(len, ranks.values()), default=0)
-    return {
-        each: {(row, one) for row in ranks for one in chosen(ranks[row][:takes], news[row], each)}
-        for each in range(2, takes + 1)
-        if not each & (each - 1) and not takes % each
-    }
 
 
 def judged_table(

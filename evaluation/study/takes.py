@@ -70,11 +70,11 @@ def write_takes(
         else:
             new = onset >= prompt.ticks
         midi = b64encode(write_midi(score)).decode()
-        takes.append({"piece": piece.name, "ability": ability, "midi": midi, **_roll(score, new)})
+        takes.append({"piece": piece.name, "ability": ability, "midi": midi, **roll_of(score, new)})
     return takes
 
 
-def _roll(score: Score, new: np.ndarray) -> dict[str, Any]:
+def roll_of(score: Score, new: np.ndarray) -> dict[str, Any]:
     """Return the notes and bar lines of a roll, in beats."""
     notes, beat = score.notes, score.ticks_per_beat
     return {

@@ -109,6 +109,7 @@ EVALUATIONS = {
         examples=("ensemble --data data/pop909", "runs/mine --data data/lieder --pieces 10 --json"),
     ),
     "realism": Evaluation(
+        results="realism.json, and choices-1.png of the takes that the model's critic chose and left",
         doing="Continuing", split="test",
         options={**WRITING, "pieces": 40, "lessons": 240, "bars": 16, "takes": 1, **RECALL, "no-plan": False},
         examples=(
@@ -310,6 +311,10 @@ def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
         for number, model in enumerate(result["models"], 1):
             file = re.sub(r"[^\w.+-]+", "-", f"{number}-{model['model']}")
             drawn |= {f"{kind}-{file}": one for kind, one in figures.pictures(model).items()}
+    elif name == "realism":
+        for number, model in enumerate(result["models"], 1):
+            if model["choices"]:
+                drawn[f"choices-{number}"] = figures.choices(model)
     for file, one in drawn.items():
         write_bytes(folder / f"{file}.png", figures.png(one))
 
