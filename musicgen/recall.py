@@ -100,6 +100,7 @@ class Recollection:
     def __init__(self, recaller: Recaller, strength: float = 1.0, varies: bool = False) -> None:
         """Begin before the first token; `strength` scales the effect of recall."""
         self.recaller, self.strength, self.varies = recaller, strength, varies
+        self.given = -1  # bars before the first one in which rules apply; −1 until they do
         # A bar, its expected drum hits, and whether they differ from those of the bar before.
         self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
         # A bar, and the notes of the parts of its source.

@@ -31,6 +31,8 @@ def follow_the_source(sequence: Recollection) -> Nats:
     if (token := sequence.next_of_source()) < 0:
         return
     requested, named = sequence.source_is_requested, sequence["return_kind"] == NAMED
+    if not requested and (broken := breaking(sequence)) is not None and broken[token]:
+        return
     boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
     stage = int(sequence["agreed"] >= ALIGNED)
     may_vary = sequence.varies or not requested
@@ -80,7 +82,10 @@ def _parts(sequence: Recollection, ids: np.ndarray) -> dict[bytes, bytes]:
 
 
 LOOP_PENALTY = 2.5  # nats for each bar of a loop, against returns that would lengthen it
-LOOPED, LOOP = 0.75, 4  # Jaccard index of a bar with one of so many bars before it that makes a loop
+LOOPED, LOOP = (
+    0.75,
+    4,
+)  # Jaccard index of a bar with one of so many bars before it that makes a loop
 
 
 def leave_loops(sequence: Recollection) -> Nats:
@@ -131,6 +136,8 @@ FILL_PENALTY = (
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
 PHRASE = 8  # bars after which fills recur
+LASTING = 16  # new bars in which the pattern of given ones lasts
+ALIKE = 0.95  # fraction of hits that a bar shares with the one before, if it is no fill
 MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 NO_HITS = np.zeros(0, np.int64)
@@ -178,14 +185,24 @@ def breaking(sequence: Recollection) -> np.ndarray | None:
 def _expected(sequence: Recollection) -> np.ndarray:
     """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
     *past, now = sequence.bars()
-    drums = sequence.recaller.drums
     if sequence.expected[0] != now:
-        hits = [_events(sequence, bar, only=drums) for bar in past[-2 * PHRASE - 1 :]]
-        expected = fill(hits)
-        expected = expected if len(expected) else pattern(hits)
-        differs = bool(len(expected)) and _shared(expected, hits[-1]) < MIN_SHARED
+        new = now - sequence.given if sequence.given >= 0 else 0
+        drums = sequence.recaller.drums
+        hits = [_events(sequence, bar, only=drums) for bar in past[-2 * PHRASE - 1 - new :]]
+        recent = hits[-2 * PHRASE - 1 :]
+        expected = fill(recent)
+        if not len(expected) and new < LASTING:
+            expected = _lasting(hits[: len(hits) - new], new)
+        expected = expected if len(expected) else pattern(recent)
+        differs = bool(len(expected)) and _shared(expected, hits[-1]) < ALIKE
         sequence.expected = now, expected, differs
     return sequence.expected[1]
+
+
+def _lasting(given: list[np.ndarray], new: int) -> np.ndarray:
+    """Return the hits of a new bar by the pattern of given ones, or none without a period."""
+    back = period(given)
+    return given[new % back - back] if back else NO_HITS
 
 
 def _events(sequence: Recollection, bar: int, *, only: int = -1) -> np.ndarray:
@@ -202,14 +219,20 @@ def _events(sequence: Recollection, bar: int, *, only: int = -1) -> np.ndarray:
 
 def pattern(bars: list[np.ndarray]) -> np.ndarray:
     """Return the hits expected after these bars: those of the bar one period before, or none without a period."""
+    back = period(bars)
+    return bars[-back] if back else NO_HITS
+
+
+def period(bars: list[np.ndarray]) -> int:
+    """Return the number of bars after which most hits of the last bars recur, 0 for none."""
     best, chosen = MIN_SHARED - MARGIN, 0
-    for period in PERIODS:
-        compared = range(max(period, len(bars) - COMPARED), len(bars))
-        pairs = [(bars[bar], bars[bar - period]) for bar in compared]
+    for back in PERIODS:
+        compared = range(max(back, len(bars) - COMPARED), len(bars))
+        pairs = [(bars[bar], bars[bar - back]) for bar in compared]
         shared = [_shared(*pair) for pair in pairs if len(pair[0]) or len(pair[1])]
         if shared and sum(shared) / len(shared) > best + MARGIN:
-            best, chosen = sum(shared) / len(shared), period
-    return bars[-chosen] if chosen else NO_HITS
+            best, chosen = sum(shared) / len(shared), back
+    return chosen
 
 
 def fill(bars: list[np.ndarray]) -> np.ndarray:
@@ -218,7 +241,7 @@ def fill(bars: list[np.ndarray]) -> np.ndarray:
     A fill is unlike the bars around it, which are alike. The one sixteen bars before recurs, which new bars have not
     worn away; the one eight bars before, if there are not so many.
     """
-    back = 2 * PHRASE if 2 * PHRASE < len(bars) else PHRASE
+    back = 2 * PHRASE if len(bars) > 2 * PHRASE else PHRASE
     return bars[-back] if back < len(bars) and _is_fill(bars, back) else NO_HITS
 
 
@@ -244,6 +267,8 @@ RULES: tuple[Callable[[Recollection], Nats], ...] = (
 
 def add_to(bias: np.ndarray, sequence: Recollection, factor: float = 1.0) -> None:
     """Add what all rules say of the next token, times a factor, to a bias, (V,)."""
+    if sequence.given < 0:
+        sequence.given = max(sequence["begun"] - 1, 0)
     if not sequence.strength:
         return
     for rule in RULES:

@@ -344,7 +344,9 @@ def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
 @pytest.mark.parametrize(("note", "stage"), [("pitch_60", 2), ("pitch_61", 1)])
 def test_notes_vary_until_the_part_departs_from_the_source(note: str, stage: int) -> None:
     one = RECALL.begin()
-    one.take(ids(f"begin piano {other('pitch', 'piano', 4)} {BAR} bar return_1 piano at_0 length_24"))
+    one.take(
+        ids(f"begin piano {other('pitch', 'piano', 4)} {BAR} bar return_1 piano at_0 length_24")
+    )
     one.take(ids(f"loudness_8 {note} at_24 pitch_62 at_48 pitch_64 at_72"))
     assert boost(one) == ("pitch_65", rules.NAMED_BOOST[stage])
 

@@ -82,11 +82,14 @@ class Music:
         lines = bar_lines(self.score, self.given + self.bars)
         notes = self.notes(written, track)
         first = self.given if written else max(0, self.given - BARS)
+        half = self.score.ticks_per_beat // 8  # of a sixteenth: hits are a little early or late
         found: list[set[tuple[int, int]]] = [set() for _ in range(self.length(written))]
-        bar = np.searchsorted(lines, notes.onset_ticks, side="right") - 1
-        place = (notes.onset_ticks - lines[bar]) * 4 // self.score.ticks_per_beat
+        onset = notes.onset_ticks + half
+        bar = np.searchsorted(lines, onset, side="right") - 1
+        place = (onset - lines[bar]) * 4 // self.score.ticks_per_beat
         for number, *hit in zip(bar.tolist(), place.tolist(), notes.pitch.tolist(), strict=True):
-            found[number - first].add(tuple(hit))
+            if number - first < len(found):  # not before the next bar
+                found[number - first].add(tuple(hit))
         return found
 
 
