@@ -21,7 +21,7 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 # they repeat, most of all if it was near. The plan names near sources; others are guessed, or set by the request.
 # Chosen on validation songs (docs/results.md).
 ALIGNED = 4
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.05, -1.6), (3.0, 3.0, -1.0)
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8), (3.0, 3.0, -1.0)
 # Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
 OFTEN_EXACT, SHOWN = 0.2, 16
 
