@@ -39,7 +39,8 @@ COMPARED = 8  # last bars that are compared with those one period before
 SHARED = 0.85  # mean Jaccard index of the onsets of these pairs from which a rhythm recurs
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
-WIDER, LEAST = 0.125, 1.0  # of a part's range that it may exceed on either side, or semitones
+# What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.
+WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
 # Nats for each semitone outside a part's range, and the most, also against leaving an onset whose top note is too low;
 # fewer if fewer bars than RECENT show the range, or if a plan asks for registers.
 BEYOND, FARTHEST = 1.5, 6.0
@@ -109,7 +110,12 @@ def habits_of(
         own = sheet.part == part
         value = sheet.value[own]
         onset, at, many = np.unique(sheet.onset[own], return_inverse=True, return_counts=True)
-        extra = max(LEAST, WIDER * float(np.ptp(value)))
+        late_half = 2 * sheet.bar[own] >= bars
+        halves = [
+            np.ptp(half) if len(half) else 0 for half in (value[late_half], value[~late_half])
+        ]
+        growth = float(np.ptp(value)) - sum(halves) / 2  # from half of the bars to all
+        extra = max(LEAST, WIDER * float(np.ptp(value))) + GROWN * growth
         low[part], high[part] = value.min() - extra, value.max() + extra
         if many.max() == 1 and len(onset) > FEWEST:
             moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))
