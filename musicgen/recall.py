@@ -100,8 +100,13 @@ class Recollection:
     def __init__(self, recaller: Recaller, strength: float = 1.0, varies: bool = False) -> None:
         """Begin before the first token; `strength` scales the effect of recall."""
         self.recaller, self.strength, self.varies = recaller, strength, varies
+        self.given = -1  # bars before the first one in which rules apply; −1 until they do
         # A bar, its expected drum hits, and whether they differ from those of the bar before.
         self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
+        # A bar, and the notes of the parts of its source.
+        self.source_parts: tuple[int, dict[bytes, bytes]] = (-1, {})
+        # The last bar begun, the length of the loop before it, and the longest loop where the rules began.
+        self.looped: tuple[int, int, int] = (-1, 0, 0)
         self.exact_parts: frozenset[bytes] | None = None  # that repeat themselves exactly
         kernel = recaller.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))

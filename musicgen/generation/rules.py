@@ -17,11 +17,11 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
 
 # In a bar that returns, the nats added to the logit of the source's next token: at first; once ALIGNED tokens in a row
-# agree with the source; and then to that of its next note, since songs vary what they repeat, most of all if it was
-# near. The plan names near sources; others are guessed, or set by the request. Chosen on validation songs
-# (docs/results.md).
+# agree with the source; and to that of its next note while a part is still equal to the source, since songs vary what
+# they repeat, most of all if it was near. The plan names near sources; others are guessed, or set by the request.
+# Chosen on validation songs (docs/results.md).
 ALIGNED = 4
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.0, 0.1, -1.5), (5.0, 0.9, -0.3), (3.0, 3.0, 0.0)
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8), (3.0, 3.0, -1.0)
 # Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
 OFTEN_EXACT, SHOWN = 0.2, 16
 
@@ -31,24 +31,31 @@ def follow_the_source(sequence: Recollection) -> Nats:
     if (token := sequence.next_of_source()) < 0:
         return
     requested, named = sequence.source_is_requested, sequence["return_kind"] == NAMED
+    if not requested and (broken := breaking(sequence)) is not None and broken[token]:
+        return
     boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
     stage = int(sequence["agreed"] >= ALIGNED)
     may_vary = sequence.varies or not requested
     is_note = sequence.recaller.kinds[0, token] == NOTE
-    if stage and may_vary and is_note and not _repeats_exactly(sequence):
+    if stage and may_vary and is_note and not _may_repeat(sequence):
         stage = 2
     yield token, boost[stage] * sequence.strength
 
 
-def _repeats_exactly(sequence: Recollection) -> bool:
-    """Return whether the current part is the drums, or has often repeated a bar exactly where the rules began."""
+def _may_repeat(sequence: Recollection) -> bool:
+    """Return whether the current part departs from the source, is the drums, or often repeated bars exactly before."""
     if sequence.exact_parts is None:
         sequence.exact_parts = _exact_parts(sequence)
-    ids = sequence.tokens_of(sequence.bars()[-1])
-    part = np.flatnonzero(sequence.recaller.kinds[0, ids] == PART)
-    if not len(part) or ids[part[-1]] == sequence.recaller.drums:
+    now = sequence.bars()[-1]
+    ids = sequence.tokens_of(now)
+    begins = np.flatnonzero(sequence.recaller.kinds[0, ids] == PART)
+    if not len(begins) or ids[begins[-1]] == sequence.recaller.drums:
         return True
-    return next(iter(_parts(sequence, ids[part[-1] :])), b"") in sequence.exact_parts
+    if sequence.source_parts[0] != now:
+        sequence.source_parts = now, _parts(sequence, sequence.tokens_of(sequence["source"]))
+    ((part, notes),) = _parts(sequence, ids[begins[-1] :]).items()
+    before = sequence.source_parts[1].get(part, b"")
+    return part in sequence.exact_parts or not before.startswith(notes)
 
 
 def _exact_parts(sequence: Recollection) -> frozenset[bytes]:
@@ -72,6 +79,33 @@ def _parts(sequence: Recollection, ids: np.ndarray) -> dict[bytes, bytes]:
         begins = np.flatnonzero(np.append(kinds, ONSET) == ONSET)[0]
         found[part[:begins].tobytes()] = part[(kinds == ONSET) | (kinds == NOTE)].tobytes()
     return found
+
+
+LOOP_PENALTY = 2.5  # nats for each bar of a loop, against returns that would lengthen it
+LOOPED, LOOP = (
+    0.75,
+    4,
+)  # Jaccard index of a bar with one of so many bars before it that makes a loop
+
+
+def leave_loops(sequence: Recollection) -> Nats:
+    """Avoid near returns where the last bars are like those just before them, more than the given ones were."""
+    bars = sequence.bars()
+    if not bars:
+        return
+    if sequence.looped[0] != bars[-1]:
+        begun, length, usual = sequence.looped
+        new = range(max(begun, bars[0]), bars[-1])  # bars since then
+        events = [_events(sequence, bar) for bar in range(max(new.start - LOOP, bars[0]), bars[-1])]
+        lengths = [length]
+        for at in range(len(events) - len(new), len(events)):
+            again = any(_shared(events[at], one) > LOOPED for one in events[max(at - LOOP, 0) : at])
+            lengths.append(max(lengths[-1] + (1 if again else -1), 0))
+        sequence.looped = bars[-1], lengths[-1], max(lengths) if begun < 0 else usual
+    _, length, usual = sequence.looped
+    if length > usual:
+        near = sequence.recaller.bars_back <= LOOP
+        yield sequence.recaller.returns[near], -LOOP_PENALTY * (length - usual)
 
 
 EXHAUSTED_PENALTY = 30.0  # nats; finite, as such a return can be all that is allowed
@@ -102,6 +136,8 @@ FILL_PENALTY = (
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
 PHRASE = 8  # bars after which fills recur
+LASTING = 16  # new bars in which the pattern of given ones lasts
+ALIKE = 0.95  # fraction of hits that a bar shares with the one before, if it is no fill
 MIN_SHARED = 0.7  # mean fraction of hits that these pairs of bars must share
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 NO_HITS = np.zeros(0, np.int64)
@@ -150,46 +186,63 @@ def _expected(sequence: Recollection) -> np.ndarray:
     """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
     *past, now = sequence.bars()
     if sequence.expected[0] != now:
-        hits = [_hits(sequence, bar) for bar in past[-2 * PHRASE - 1 :]]
-        expected = fill(hits)
-        expected = expected if len(expected) else pattern(hits)
-        differs = bool(len(expected)) and _shared(expected, hits[-1]) < MIN_SHARED
+        new = now - sequence.given if sequence.given >= 0 else 0
+        drums = sequence.recaller.drums
+        hits = [_events(sequence, bar, only=drums) for bar in past[-2 * PHRASE - 1 - new :]]
+        recent = hits[-2 * PHRASE - 1 :]
+        expected = fill(recent)
+        if not len(expected) and new < LASTING:
+            expected = _lasting(hits[: len(hits) - new], new)
+        expected = expected if len(expected) else pattern(recent)
+        differs = bool(len(expected)) and _shared(expected, hits[-1]) < ALIKE
         sequence.expected = now, expected, differs
     return sequence.expected[1]
 
 
-def _hits(sequence: Recollection, bar: int) -> np.ndarray:
-    """Return the hits of a bar."""
+def _lasting(given: list[np.ndarray], new: int) -> np.ndarray:
+    """Return the hits of a new bar by the pattern of given ones, or none without a period."""
+    back = period(given)
+    return given[new % back - back] if back else NO_HITS
+
+
+def _events(sequence: Recollection, bar: int, *, only: int = -1) -> np.ndarray:
+    """Return the notes of a bar with their onsets, in all parts or in one."""
     ids = sequence.tokens_of(bar)
     kind, value = sequence.recaller.kinds[:, ids]
     indices = np.arange(len(ids))
     part, onset = (
         np.maximum.accumulate(np.where(kind == one, indices, -1)) for one in (PART, ONSET)
     )
-    hit = (kind == NOTE) & (part >= 0) & (onset > part) & (ids[part] == sequence.recaller.drums)
+    hit = (kind == NOTE) & (part >= 0) & (onset > part) & ((ids[part] == only) | (only < 0))
     return np.unique(value[onset[hit]] * sequence.recaller.kinds.shape[1] + ids[hit])
 
 
 def pattern(bars: list[np.ndarray]) -> np.ndarray:
     """Return the hits expected after these bars: those of the bar one period before, or none without a period."""
+    back = period(bars)
+    return bars[-back] if back else NO_HITS
+
+
+def period(bars: list[np.ndarray]) -> int:
+    """Return the number of bars after which most hits of the last bars recur, 0 for none."""
     best, chosen = MIN_SHARED - MARGIN, 0
-    for period in PERIODS:
-        compared = range(max(period, len(bars) - COMPARED), len(bars))
-        pairs = [(bars[bar], bars[bar - period]) for bar in compared]
+    for back in PERIODS:
+        compared = range(max(back, len(bars) - COMPARED), len(bars))
+        pairs = [(bars[bar], bars[bar - back]) for bar in compared]
         shared = [_shared(*pair) for pair in pairs if len(pair[0]) or len(pair[1])]
         if shared and sum(shared) / len(shared) > best + MARGIN:
-            best, chosen = sum(shared) / len(shared), period
-    return bars[-chosen] if chosen else NO_HITS
+            best, chosen = sum(shared) / len(shared), back
+    return chosen
 
 
 def fill(bars: list[np.ndarray]) -> np.ndarray:
     """Return the hits of the fill expected after these bars, or none.
 
-    It is that of eight bars before, if the bars around that one are alike but not like it, and there was a fill eight
-    bars before that one, as far as there are bars.
+    A fill is unlike the bars around it, which are alike. The one sixteen bars before recurs, which new bars have not
+    worn away; the one eight bars before, if there are not so many.
     """
-    known = [back for back in (PHRASE, 2 * PHRASE) if back < len(bars)]
-    return bars[-PHRASE] if known and all(_is_fill(bars, back) for back in known) else NO_HITS
+    back = 2 * PHRASE if len(bars) > 2 * PHRASE else PHRASE
+    return bars[-back] if back < len(bars) and _is_fill(bars, back) else NO_HITS
 
 
 def _is_fill(bars: list[np.ndarray], back: int) -> bool:
@@ -206,6 +259,7 @@ def _shared(hits: np.ndarray, others: np.ndarray) -> float:
 
 RULES: tuple[Callable[[Recollection], Nats], ...] = (
     follow_the_source,
+    leave_loops,
     limit_repetition,
     keep_the_drums,
 )
@@ -213,6 +267,8 @@ RULES: tuple[Callable[[Recollection], Nats], ...] = (
 
 def add_to(bias: np.ndarray, sequence: Recollection, factor: float = 1.0) -> None:
     """Add what all rules say of the next token, times a factor, to a bias, (V,)."""
+    if sequence.given < 0:
+        sequence.given = max(sequence["begun"] - 1, 0)
     if not sequence.strength:
         return
     for rule in RULES:

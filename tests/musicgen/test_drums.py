@@ -1,9 +1,11 @@
 """Tokens that break the pattern of the drums, for bars made by hand."""
 
+import numpy as np
 import pytest
 
+from musicgen.generation import rules
 from musicgen.generation.rules import FILL_PENALTY, PENALTY, breaking, keep_the_drums
-from tests.musicgen.test_recall import RECALL, ids
+from tests.musicgen.test_recall import RECALL, SIZE, ids
 from tokenization.ensemble.tokens import VOCABULARY
 
 BEAT = "drums at_0 loudness_8 drum_36 loudness_{} drum_42 at_48 drum_38 "
@@ -82,6 +84,30 @@ def test_the_pattern_has_the_period_of_equal_bars(count: int, every: int, starts
     found = broken(bars(count, every) + "bar drums")
     places = {"at_0", "at_24", "at_48"}
     assert places - found == ({starts} if starts else places)
+
+
+@pytest.mark.parametrize(
+    ("new", "starts"), [(3, "at_24"), (4, "at_0"), (11, "at_24"), (19, "at_0")]
+)
+def test_the_pattern_of_given_bars_lasts_where_new_ones_have_left_it(new: int, starts: str) -> None:
+    sequence = RECALL.begin()
+    given = [FILL if n % 4 == 3 else BEAT.format(n % 16) for n in range(8)]
+    whole = [
+        f"bar piano at_0 pitch_{40 + n} {x}" for n, x in enumerate(given + new * [BEAT.format(3)])
+    ]
+    sequence.take(ids("begin piano drums " + "".join(whole[:8]) + "bar"))
+    rules.add_to(np.zeros(SIZE, np.float32), sequence)
+    sequence.take(ids("".join(whole[8:]).removeprefix("bar ") + "bar drums"))
+    found = breaking(sequence)
+    assert found is not None
+    places = {name for name in ("at_0", "at_24", "at_48") if not found[VOCABULARY.id(name)]}
+    assert places == {starts}
+
+
+def test_a_source_is_not_followed_out_of_the_pattern() -> None:
+    sequence = RECALL.begin()
+    sequence.take(ids(f"{bars(12, 4)} bar return_1 drums"))
+    assert not list(rules.follow_the_source(sequence))
 
 
 @pytest.mark.parametrize(("count", "every", "nats"), [(8, 1, PENALTY), (12, 4, FILL_PENALTY)])

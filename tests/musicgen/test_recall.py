@@ -341,6 +341,27 @@ def test_the_boost_changes_when_the_bar_is_aligned_with_its_source(back, nats):
     assert boost(one) == ("pitch_64", nats[0])
 
 
+@pytest.mark.parametrize(("note", "stage"), [("pitch_60", 2), ("pitch_61", 1)])
+def test_notes_vary_until_the_part_departs_from_the_source(note: str, stage: int) -> None:
+    one = RECALL.begin()
+    one.take(
+        ids(f"begin piano {other('pitch', 'piano', 4)} {BAR} bar return_1 piano at_0 length_24")
+    )
+    one.take(ids(f"loudness_8 {note} at_24 pitch_62 at_48 pitch_64 at_72"))
+    assert boost(one) == ("pitch_65", rules.NAMED_BOOST[stage])
+
+
+@pytest.mark.parametrize("looped", [False, True])
+def test_loops_that_are_longer_than_given_ones_are_left(looped: bool) -> None:
+    one = RECALL.begin()
+    one.take(ids(f"begin piano {4 * BAR if looped else other('pitch', 'piano', 8)} bar"))
+    assert not added(one, rules.leave_loops)
+    one.take(ids(f"piano at_0 pitch_90 {other('pitch', 'piano', 8)} {3 * BAR} bar"))
+    near = (VOCABULARY.id(f"return_{back}") for back in (1, 2, 4))
+    wanted = {} if looped else dict.fromkeys(near, -2 * rules.LOOP_PENALTY)
+    assert added(one, rules.leave_loops) == wanted
+
+
 @pytest.mark.parametrize(
     ("past", "part", "varies"),
     [

@@ -39,8 +39,11 @@ COMPARED = 8  # last bars that are compared with those one period before
 SHARED = 0.85  # mean Jaccard index of the onsets of these pairs from which a rhythm recurs
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
-WIDER = 0.125  # of a part's range that it may exceed on either side, and more if fewer bars than RECENT show it
-BEYOND, FARTHEST = 1.0, 4.0  # nats for each semitone outside a part's range, and the most
+# What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.
+WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
+# Nats for each semitone outside a part's range, and the most, also against leaving an onset whose top note is too low;
+# fewer if fewer bars than RECENT show the range, or if a plan asks for registers.
+BEYOND, FARTHEST = 1.5, 6.0
 FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
@@ -68,6 +71,8 @@ class Habits:
     period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
+    floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
+    strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
@@ -79,7 +84,7 @@ class Habits:
         """The nats against each pitch in each part: (P, pitches)."""
         pitch, low, high = np.arange(len(PITCH)), self.low[:, None], self.high[:, None]
         outside = np.maximum(np.maximum(low - pitch, pitch - high), 0)
-        return np.minimum(BEYOND * np.ceil(outside), FARTHEST)
+        return np.minimum(self.strict * np.ceil(outside), FARTHEST)
 
 
 def habits_of(
@@ -99,15 +104,26 @@ def habits_of(
     notes = np.bincount(sheet.part, minlength=count)
     judged = (notes >= FEWEST) & (sheet.parts != HARMONY) & (rate > 0)
     unsure = RECENT / max(min(bars, RECENT), 1)
-    low, high, leaps = np.zeros(count), np.full(count, 127.0), np.ones(count)
+    low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
+    leaps = np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
-        value, (onset, many) = sheet.value[own], np.unique(sheet.onset[own], return_counts=True)
-        extra = max(2.0, unsure * WIDER * float(np.ptp(value)))
+        value = sheet.value[own]
+        onset, at, many = np.unique(sheet.onset[own], return_inverse=True, return_counts=True)
+        late_half = 2 * sheet.bar[own] >= bars
+        halves = [
+            np.ptp(half) if len(half) else 0 for half in (value[late_half], value[~late_half])
+        ]
+        growth = float(np.ptp(value)) - sum(halves) / 2  # from half of the bars to all
+        extra = max(LEAST, WIDER * float(np.ptp(value))) + GROWN * growth
         low[part], high[part] = value.min() - extra, value.max() + extra
         if many.max() == 1 and len(onset) > FEWEST:
             moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))
             leaps[part] = (moves >= FIFTH).mean()
+        if many.max() > 1:
+            top = np.zeros(len(onset), value.dtype)
+            np.maximum.at(top, at, value)
+            floor[part] = top.min() - extra
     return Habits(
         parts=sheet.parts,
         judged=judged,
@@ -120,6 +136,8 @@ def habits_of(
         ),
         low=low,
         high=high,
+        floor=floor,
+        strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
         form=_form(sheet),
         strange=strange,

@@ -7,6 +7,8 @@ Letters: B rows of a batch, V tokens, P parts, S steps of a bar.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tokenization.analysis.chords import ROOTS
@@ -26,6 +28,7 @@ from tokenization.ensemble.grammar import (
     TRIADS,
 )
 from tokenization.ensemble.habits import (
+    FARTHEST,
     FIFTH,
     PULLED,
     STRANGE,
@@ -65,7 +68,10 @@ AMOUNT = 2.0  # nats for each octave by which a part plays too little or too muc
 SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
 PATTERN = 2.5  # nats against what breaks a rhythm …
-ENTRY = 5.0  # … and against parts that rest where they are expected, or play where they rest
+ENTRY, REST = (
+    8.0,
+    5.0,
+)  # … and against parts that rest where they are expected, or play where they rest
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS = 1.25  # times the given share of leaps that is not too many
@@ -97,6 +103,7 @@ class Habitual(Grammar):
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
+        self._highest = np.full(1, -1)  # pitch of the part at its position
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
         self._chord = np.zeros((1, LONGEST_BAR), np.int64)
@@ -142,7 +149,7 @@ class Habitual(Grammar):
             self._part[row] = self._voice(int(self._pending[row]), token - VOICE.start + 2)
             self._has_voice[row] = True
         elif kind == PLACED:
-            self._at[row] = token - AT.start
+            self._at[row], self._highest[row] = token - AT.start, -1
         elif kind == AFTER_LENGTH:
             self._length[row] = token - LENGTH.start
         elif kind == AFTER_VALUE:
@@ -199,6 +206,7 @@ class Habitual(Grammar):
     def _add(self, row: int, token: int) -> None:
         part, at = int(self._part[row]), int(self._at[row])
         if PITCH.start <= token < PITCH.stop:
+            self._highest[row] = max(self._highest[row], token - PITCH.start)
             self._tones[row, (token - PITCH.start) % len(ROOTS)] += LENGTHS[self._length[row]]
         if part < 0:
             return
@@ -244,9 +252,9 @@ class Habitual(Grammar):
                 continue
             leader = int(habits.leader[part])
             if leader >= 0:
-                wish[part] = ENTRY if self._now[row, leader].any() else -ENTRY
+                wish[part] = ENTRY if self._now[row, leader].any() else -REST
             elif habits.plays[part] and (expected := self._expected(row, part)) is not None:
-                wish[part] = ENTRY if expected.any() else -ENTRY
+                wish[part] = ENTRY if expected.any() else -REST
             if habits.plays[part] or not wish[part]:
                 wish[part] += self._more[row, part]
         # A token that skips parts has the strongest wish for one of them against it.
@@ -309,6 +317,10 @@ class Habitual(Grammar):
         if not habits.judged[part] or habits.parts[part] >= PITCHED:
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
+        if self._kind[row] == AFTER_VALUE and (low := habits.floor[part] - self._highest[row]) > 0:
+            against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
+            nats[AT.start : AT.stop] -= against
+            nats[LEAVING] -= against
         last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
         leaps, moves = self._leaps[row, part], self._moves[row, part]
         if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1):
@@ -355,4 +367,6 @@ def habitual(
     else:
         return grammar
     habits = habits_of(sheet, "players" not in plan, scale, against, key)
+    if "register" in plan:
+        habits = replace(habits, strict=habits.strict / 4)
     return Habitual(grammar, habits, sheet, writes_chords=writes_chords)

@@ -91,6 +91,35 @@ def test_pitches_far_outside_a_part_are_disfavoured():
     assert row[52] > row[90]
 
 
+def habits_of_piano(*bars: list[tuple[int, ...]]):
+    """Return the habits of a piano that plays chords, one a beat."""
+    text = "begin piano " + " ".join(
+        "bar piano "
+        + " ".join(
+            f"at_{24 * beat} length_24 loudness_8 " + " ".join(f"pitch_{p}" for p in chord)
+            for beat, chord in enumerate(chords)
+        )
+        for chords in bars
+    )
+    given = Reading(np.array([VOCABULARY.id(name) for name in text.split()])).sheet()
+    return habits_of(given, True, np.zeros(0), np.zeros(0))
+
+
+def test_a_range_is_wider_where_it_has_grown():
+    low, high = [(60,), (62,), (64,), (60,)], [(72,), (71,), (72,), (74,)]
+    settled, grown = habits_of_piano(low, high, low, high), habits_of_piano(low, low, high, high)
+    for side, sign in (("low", 1), ("high", -1)):
+        assert sign * getattr(settled, side)[0] > sign * getattr(grown, side)[0]
+    assert settled.floor[0] == -1  # one voice
+
+
+def test_the_top_line_stays_where_it_was():
+    chords = [(40, 72), (45, 74), (43, 76), (40, 77)]
+    found = habits_of_piano(chords, chords)
+    assert found.low[0] < 40
+    assert 60 < found.floor[0] < 72
+
+
 def test_habits_can_be_lifted():
     assert grammar(False, free=True).bias() is None
 

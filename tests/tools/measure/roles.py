@@ -11,7 +11,8 @@ roles    16 new bars after the last 16 given ones, of own bands, of files, and o
          the grid of its language, which rounds velocities and lengths on both sides.
 plan     The key kept, without a plan and with a drawn curve of density, register and loudness.
 nothing  Pieces from nothing: key as asked and metre kept, chords in winds and notes out of range; of pop, the bars
-         that return, that repeat a bar exactly, and the entropy of lengths, next to 32 bars of the sets.
+         that return and that repeat a bar exactly among the first 32 and 64, and the entropy of lengths, next to the
+         sets, whose pieces return more the longer they last.
 
 `real` is how the pieces themselves go on. With `--free`, parts keep neither promises nor habits.
 """
@@ -82,11 +83,14 @@ class Music:
         lines = bar_lines(self.score, self.given + self.bars)
         notes = self.notes(written, track)
         first = self.given if written else max(0, self.given - BARS)
+        half = self.score.ticks_per_beat // 8  # of a sixteenth: hits are a little early or late
         found: list[set[tuple[int, int]]] = [set() for _ in range(self.length(written))]
-        bar = np.searchsorted(lines, notes.onset_ticks, side="right") - 1
-        place = (notes.onset_ticks - lines[bar]) * 4 // self.score.ticks_per_beat
+        onset = notes.onset_ticks + half
+        bar = np.searchsorted(lines, onset, side="right") - 1
+        place = (onset - lines[bar]) * 4 // self.score.ticks_per_beat
         for number, *hit in zip(bar.tolist(), place.tolist(), notes.pitch.tolist(), strict=True):
-            found[number - first].add(tuple(hit))
+            if number - first < len(found):  # not before the next bar
+                found[number - first].add(tuple(hit))
         return found
 
 
@@ -344,7 +348,7 @@ IDEAS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 KEYS = ("C major", "G minor", "Eb major", "F# minor", "A major", "D minor")
 METRES = ("4/4", "3/4", "5/4", "6/8", "2/4")
-LONG = 32  # bars
+LONG, HALF = 64, 32  # bars
 
 
 def print_nothing(model: Playable, given: Namespace) -> None:
@@ -365,7 +369,7 @@ def print_nothing(model: Playable, given: Namespace) -> None:
         Continuation(
             model,
             pop,
-            Request(bars=LONG, seed=given.seed, variations=2 * given.pieces, free=given.free),
+            Request(bars=LONG, seed=given.seed, variations=given.pieces, free=given.free),
         )
     )
     for _ in run_together(works):
@@ -396,19 +400,20 @@ def print_nothing(model: Playable, given: Namespace) -> None:
     given.without_own, given.files = True, []
     for group, _, piece, _ in pieces(given, model):
         for folder in given.data:
-            if Path(folder).name == group:
+            if Path(folder).name == group and piece.bars >= LONG:
                 add_form(piece.score, rows[f"{folder}: real"])
     print_table("from nothing", rows, tuple(found))
 
 
 def add_form(score: Score, found: Found) -> None:
     """Add the bars of a piece's beginning that return, and that repeat, and the entropy of its lengths."""
-    measured = form(score, 0, LONG)
+    for bars in (HALF, LONG):
+        measured = form(score, 0, bars)
+        for name, measure in (("returns", "returns"), ("exact", "repeats")):
+            found[f"{name} of {bars}"].append(measured[measure])
     notes = between(score.pitched, 0, int(bar_lines(score, LONG)[-1]))
     twelfths = np.round(12 * notes.duration_ticks / score.ticks_per_beat)
-    values = measured["returns"], measured["repeats"], entropy(twelfths)
-    for name, value in zip(("returns", "exact", "lengths"), values, strict=True):
-        found[name].append(value)
+    found["lengths"].append(entropy(twelfths))
 
 
 def main() -> int:
