@@ -90,9 +90,9 @@ def sides_of(
         block: Any = model.blocks[layer]
         if layer in layers:
             inputs = block.attention_norm(x) if block.pre else x
-            found[layer] = _sides(block.attention, inputs, passage)
+            found[layer] = _sides(block.attention, inputs, passage.of_layer(layer))
         if layer < max(layers):
-            x, _ = block(x, passage, None)
+            x, _ = block(x, passage.of_layer(layer), None)
     return found
 
 
@@ -100,13 +100,13 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> Sides:
     """Return queries and keys of a layer, and those of the normaliser if it has its own."""
     position, code = passage.position, passage.code
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
-    sides = position.qk(q, k, code, attention.layer)
+    sides = position.qk(q, k, code)
     features = attention.features
     estimated = isinstance(features, Favor) and not position.config.needs_linear_attention
     own = ()
     if features is not None and not estimated:
         fq, fk = features.queries(sides[0]), features.keys(sides[1])
-        sides = position.features(fq, fk, code, attention.layer)
+        sides = position.features(fq, fk, code)
         own = () if position.normaliser_is_positioned else (fq, fk)
     q, k, *own = (side[0].transpose(0, 1).float() for side in (*sides, *own))
     return Sides(

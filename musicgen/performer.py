@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -79,20 +79,17 @@ class Passage:
     recalled: Tensor | None = None  # recalled tokens and their levels, (B, T, 4), from recall.py
     strength: Tensor | None = None  # weight of the recalled tokens, (B,); None means 1
     whole: bool = False  # whole sequences that are not continued: layers return no state
-    layer: int | None = None  # index of the layer in `code`; None means the layer's own number
 
-    def of_layer(self, layer: int) -> Passage:
-        """Return the passage for one layer of a pass over whole sequences."""
-        code, index = self.position.of_layer(self.code, layer)
-        return replace(self, code=code, layer=index, whole=True)
+    def of_layer(self, layer: int) -> Self:
+        """Return the passage with the code of one layer."""
+        return replace(self, code=self.position.of_layer(self.code, layer))
 
 
 class Attention(nn.Module):
     """Multi-head causal self-attention: linear with a feature map, softmax attention without one."""
 
-    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
+    def __init__(self, config: ModelConfig, features: FeatureMap | None) -> None:
         super().__init__()
-        self.layer = layer
         self.heads = config.heads
         self.backend: str | Sums = config.backend
         self.chunk = config.chunk
@@ -119,8 +116,7 @@ class Attention(nn.Module):
     def _token_heads(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return the output of all heads but the metric ones, (B, T, C) → (B, T, C), and the new state."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        layer = self.layer if passage.layer is None else passage.layer
-        q, k = passage.position.qk(q, k, passage.code, layer)
+        q, k = passage.position.qk(q, k, passage.code)
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
         else:
@@ -136,8 +132,7 @@ class Attention(nn.Module):
         Subclasses override it to mix tokens in other ways (evaluation/benchmarks/mixers.py).
         """
         position = passage.position
-        layer = self.layer if passage.layer is None else passage.layer
-        placed_fq, placed_fk = position.features(fq, fk, passage.code, layer)
+        placed_fq, placed_fk = position.features(fq, fk, passage.code)
         return attend(
             placed_fq,
             placed_fk,
@@ -276,7 +271,7 @@ class Performer(nn.Module):
             if config.recall is not None:
                 self.recall = Recall(config.recall, config.vocabulary_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
-            self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
+            self.blocks = nn.ModuleList(self._block() for _ in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
             self.head = None
             if not config.tie_embeddings:
@@ -289,12 +284,12 @@ class Performer(nn.Module):
                 self.embedding.weight.normal_(0, config.width**-0.5, generator=generator)
                 redraw_features(self, generator)
 
-    def _block(self, layer: int) -> Block:
+    def _block(self) -> Block:
         config, features = self.config, None
         if config.attention == "linear":
             feature_map = FEATURES[config.features_name]
             features = feature_map(config.features, self.position.qk_width)
-        return Block(config, Attention(config, layer, features), FeedForward(config))
+        return Block(config, Attention(config, features), FeedForward(config))
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code of a batch of sequences; training draws a new one for each step."""
@@ -382,7 +377,7 @@ class Performer(nn.Module):
             recalled = recall_rows(recalls, tokens)
         passage = Passage(
             position=self.position, code=code, start=start, metre=metre, goals=goals,
-            recalled=recalled, strength=strength,
+            recalled=recalled, strength=strength, whole=whole,
         )  # fmt: skip
         after = State(layers=state.layers, code=code, position=stop, times=times, recalls=recalls)
         return passage, after
@@ -411,7 +406,7 @@ class Performer(nn.Module):
         x = self.embed(tokens, passage)
         layers = []
         for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            own = passage.of_layer(number) if whole else passage
+            own = passage.of_layer(number)
             if self.training and self.config.checkpoint_activations:
                 x, layer = checkpoint(block, x, own, layer, use_reentrant=False)
             else:

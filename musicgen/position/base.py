@@ -8,8 +8,9 @@ forward pass runs
     code = position.begin(generator)             once per training batch or generated sequence
     code = position.cover(code, start, stop)     once per forward pass, and passed on to the next one
     x = position.embed(x, start)                 once, after the token embedding
-    q, k = position.qk(q, k, code, layer)             in each layer, before the feature map
-    fq, fk = position.features(fq, fk, code, layer)   in each layer, after the feature map
+    own = position.of_layer(code, layer)         in each layer: the part of the code that it needs
+    q, k = position.qk(q, k, own)                in each layer, before the feature map
+    fq, fk = position.features(fq, fk, own)      in each layer, after the feature map
 
 `start` is the position of the first of the T tokens: t for one generated token (T = 1), 0 for a whole sequence. If the
 encoding counts musical time (`time: music`), `cover` also takes the times of each row's tokens. No hook may compute a
@@ -159,17 +160,17 @@ class Position(nn.Module):
         """Encode the embeddings (absolute encodings), (B, T, C) → (B, T, C)."""
         return x
 
-    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
+    def of_layer(self, code: Any, layer: int) -> Any:
+        """Return what the hooks of one layer need of a covered code.
+
+        If it differs only in tensors, torch.compile compiles a single layer for all of them.
+        """
+        return code
+
+    def qk(self, q: Tensor, k: Tensor, code: Any) -> tuple[Tensor, Tensor]:
         """Encode queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
 
-    def of_layer(self, code: Any, layer: int) -> tuple[Any, int]:
-        """Return the part of a code that one layer's hooks need, and the layer's index in it.
-
-        If the index is 0 for all layers, torch.compile compiles a single layer for all of them.
-        """
-        return code, 0
-
-    def features(self, fq: Tensor, fk: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Any) -> tuple[Tensor, Tensor]:
         """Encode the features after the feature map: (B, T, H, M) → (B, T, H, M')."""
         return fq, fk

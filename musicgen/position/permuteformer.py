@@ -100,7 +100,5 @@ class Permuteformer(Position):
         """Return the powers of the permutations, (T, H, M); in musical time (2, B, T, H, M)."""
         return self.powers(places) if self.config.with_permutation else None
 
-    def features(
-        self, fq: Tensor, fk: Tensor, code: Tensor | None, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Tensor | None) -> tuple[Tensor, Tensor]:
         return (fq, fk) if code is None else permuted(fq, fk, code)

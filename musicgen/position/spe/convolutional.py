@@ -123,7 +123,7 @@ class ConvSpe(StochasticPosition):
         size = (self.shape.heads, self.shape.head_width, self.realisations)
         return WhiteNoise(int(seed), size, like=self.filters)
 
-    def long(
+    def contraction(
         self, noise: WhiteNoise, slot: int, start: int, stop: int, times: Tensor | None
     ) -> Contraction:
         """Return the code of a whole window."""

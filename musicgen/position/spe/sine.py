@@ -216,7 +216,7 @@ class SineSpe(StochasticPosition):
             torch.randn(size, generator=generator, device=generator.device), self.raw_gains
         )
 
-    def long(
+    def contraction(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
     ) -> SineContraction:
         """Return waves and weights, without forming the code itself."""

@@ -37,7 +37,7 @@ def test_products_realise_the_template(name: str, realisations: int):
     position = build(name, shape=shape, realisations=realisations)
     code = position.cover(position.begin(generator(1)), 0, 61)
     unit = torch.tensor([1.0, 0.0]).expand(1, 61, 1, 2)
-    q, k = position.qk(unit, unit, code, 1)
+    q, k = position.qk(unit, unit, position.of_layer(code, 1))
     estimate = (q[0, 30, 0] * k[0, :, 0].flip(0)).sum(-1) * (2 / realisations) ** 0.5
     template = position.template(torch.arange(-30, 31), layer=1)[0, 0]
     # The larger variance of a query's and a key's code in feature 0, gate included.
@@ -66,7 +66,7 @@ def test_sine_code_equals_the_authors():
     code = position.cover(SpeCode(noise=(theirs["noise"],), gate_noise=None), 0, 17)
     for feature in range(4):  # and so does the product that never forms a code
         unit = F.one_hot(torch.tensor(feature), 4).float().expand(1, 17, 2, 4)
-        q, k = position.qk(unit, unit, code, 0)
+        q, k = position.qk(unit, unit, position.of_layer(code, 0))
         close(q[0], theirs["qbar"][:, :, feature])
         close(k[0], theirs["kbar"][:, :, feature])
 
@@ -165,7 +165,7 @@ def test_values_and_gradients_are_exact(name, choice, batch, block, start, lengt
     noise = code.gate_noise[0] / position.scale
     fast, slow = [], []
     for layer in range(3):  # the gradients of the layers add up
-        fast += position.qk(q, k, covered, layer)
+        fast += position.qk(q, k, position.of_layer(covered, layer))
         for x, side in zip((q, k), naive, strict=True):
             slow.append((x.unsqueeze(-1) * gated(side, position.gates[layer], noise)).sum(-2))
     torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)
