@@ -33,7 +33,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from musicgen.attention import GUARD, Linear, eager_on_cpu, without_autocast
+from musicgen.attention import GUARD, eager_on_cpu, without_autocast
+from musicgen.linear import Linear
 from musicgen.parts import Clock, MetreConfig
 
 MIN_WEIGHT = 1e-20  # of powers of r: well above GUARD, and too small to change a float32 of 1

@@ -29,11 +29,12 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Linear, Sums, attend, linear
+from musicgen.attention import Sums, attend
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.guesses import Recall, recall_rows
+from musicgen.linear import Linear, linear
 from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recollection

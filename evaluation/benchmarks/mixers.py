@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from musicgen.attention import GUARD, Linear, parallel_sums
+from musicgen.attention import GUARD, parallel_sums
 from musicgen.config import ModelConfig
 from musicgen.features import FeatureMap
+from musicgen.linear import Linear
 from musicgen.performer import Attention, Passage
 from musicgen.position.base import horizon_decays
 

@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from evaluation.benchmarks.mixers import WholeAttention, WholePassage, mixed
 from evaluation.benchmarks.variants import Variant, model_config, position_of
-from musicgen.attention import Linear
 from musicgen.common.learning import cosine_rate, generator_of, parameter_groups, seed_of
 from musicgen.features import FEATURES, FeatureMap
+from musicgen.linear import Linear
 from musicgen.performer import Block, FeedForward, Performer, draw_weights, redraw_features
 from tokenization.records import check_fields
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.checkpoint import SCALE, check_shape, does_not_belong
+from musicgen.checkpoint import SCALE, check_shape, does_not_belong, quantised
 from musicgen.config import ModelConfig
 from musicgen.kernel.host import Kernel, Span
 from musicgen.parts import (
@@ -203,9 +203,7 @@ class Packing:
         weight = self._tensor(f"{name}.weight", outputs, inputs)
         if weight.dtype == np.int8:
             return weight, self._tensor(f"{name}.weight{SCALE}", outputs)
-        scale = np.abs(weight).max(1) / np.float32(127)
-        scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
-        return np.rint(weight / scale[:, None]).astype(np.int8), scale
+        return quantised(weight)
 
     def _matrices(
         self, field: str, layers: Sequence[Sequence[str]], outputs: Sequence[int], inputs: int, *, bias: bool

@@ -19,6 +19,8 @@ from musicgen.checkpoint import (
     SCALE,
     WEIGHTS,
     Card,
+    dequantised,
+    quantised,
     read,
     read_card,
     tensors_of,
@@ -254,3 +256,17 @@ def test_sizes_that_no_tensor_shows_are_bounded_too(tmp_path, monkeypatch, model
     monkeypatch.setattr("musicgen.weights.Performer", None)  # which would allocate the memory
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
         load(tmp_path)
+
+
+def test_int8_weights_are_at_most_half_a_step_off_and_quantise_to_themselves():
+    weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
+    weight = weight.numpy()
+    weight[7] = 0
+    whole, scale = quantised(weight)
+    assert (whole.dtype, scale.dtype) == (np.int8, np.float32)
+    assert np.abs(whole).max(1).tolist() == [127] * 7 + [0] + [127] * 32
+    restored = dequantised(whole, scale)
+    assert (np.abs(restored - weight) <= 0.5001 * scale[:, None]).all()
+    again = quantised(restored)
+    assert np.array_equal(again[0], whole)
+    np.testing.assert_allclose(again[1], scale, rtol=1e-6)

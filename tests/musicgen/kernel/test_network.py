@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.attention import dequantise, quantise
+from musicgen.checkpoint import dequantised, quantised
 from musicgen.eager import EagerNetwork, network_of
 from musicgen.kernel.host import KernelError
 from musicgen.kernel.network import KernelNetwork, State
@@ -57,7 +57,7 @@ def in_8_bits(model: Performer) -> Performer:
     """Round a model's matrices to values that 8-bit codes express."""
     for weight in model.parameters():
         if weight.ndim == 2:
-            weight.data = dequantise(*quantise(weight.detach()))
+            weight.data = torch.from_numpy(dequantised(*quantised(weight.detach().numpy())))
     return model
 
 
