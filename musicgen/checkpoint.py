@@ -85,12 +85,6 @@ def folder_of(name: str) -> Path:
     )
 
 
-def read(folder: str | Path) -> tuple[ModelConfig, Card, dict[str, np.ndarray]]:
-    """Return the configuration, the card and the tensors of a saved model, as `checked_tensors` returns them."""
-    config, card = read_card(folder)
-    return config, card, checked_tensors(weights_path(Path(folder), card), config)
-
-
 def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     """Return the configuration and card of a saved model without reading its weights."""
     path = Path(folder) / CONFIG

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Generation, MusicGeneration, Player, Take
+from musicgen.continuation import MusicGeneration, Player, Take
 from musicgen.critic import NewBars
 from musicgen.generation.request import Request
 from musicgen.pieces import Piece, edit_of, input_facts
@@ -79,21 +79,6 @@ class Completion(MusicGeneration):
         (first, stop), notes = self.piece.extent, score.notes
         inside = (notes.onset_ticks >= first) & (notes.onset_ticks < stop)
         return score.replace(notes=notes[inside | ~self._where.is_new(notes)])
-
-
-class TokenCompletion(Generation):
-    """The completion of a piece given as tokens alone."""
-
-    def __init__(self, model: Player, goal: Goal, request: Request) -> None:
-        """Take a goal for the piece in the model's language."""
-        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
-        self.goal = goal
-
-    def whole(self) -> np.ndarray:
-        """Return the tokens of the whole piece; raises the error that ended the work, if any."""
-        self.check()
-        return self.goal.whole(self.sequences()[0])
 
 
 def infilling(

@@ -332,19 +332,6 @@ class Performer(nn.Module):
         """Process one token per row, (B,) → (B, V): the reference for the kernel."""
         return self.prefill(tokens[:, None], state)
 
-    def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
-        """Return a model with the same weights and another number of realisations of its stochastic encoding.
-
-        The random features are redrawn from the seed, since their input width is the number of realisations.
-        """
-        position = replace(self.config.position, realisations=realisations)
-        other = Performer(replace(self.config, position=position), seed)
-        other.to(self.embedding.weight.device)
-        fresh = other.state_dict()
-        same = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}
-        other.load_state_dict({**fresh, **same}, assign=True)
-        return other.train(self.training)
-
     def _start(self, code: Any) -> State:
         recalls = None if self.recall is None else ()
         return State(layers=(None,) * self.config.layers, code=code, position=0, recalls=recalls)

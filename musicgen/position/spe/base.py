@@ -70,10 +70,6 @@ class StochasticPosition(Position):
     ) -> Contraction:
         """Return the contraction with the code of a window; gradients reach the parameters through it."""
 
-    @abstractmethod
-    def materialise(self, noise: Any, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a few positions, scaled, in the parameters' type: (T, H, D, R) each."""
-
     @property
     def qk_width(self) -> int:
         """The number of realisations, which replaces the head width."""
@@ -123,13 +119,6 @@ class StochasticPosition(Position):
             torch.einsum("bthd,hdr->bthr", (x * noise_gain).to(noise.dtype), noise) for x in (q, k)
         )
         return encoded_q + gate_q, encoded_k + gate_k
-
-    def gate_template(self, template: Tensor, layer: int) -> Tensor:
-        """Return a layer's gated template δ + (1 − δ) P (equation 23): (H, D, N) → (H, D, N)."""
-        if not self.config.gated:
-            return template
-        gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
-        return gate + (1 - gate) * template
 
     def _mix(self) -> tuple[Tensor, ...]:
         """Return √(1 − δ) and √δ per layer, by logarithms, so that the gradient of a saturated gate is 0, not NaN."""

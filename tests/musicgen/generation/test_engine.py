@@ -15,7 +15,16 @@ from musicgen.generation.request import Job, Request, order
 from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.kernel.network import KernelNetwork, State
 from tests.musicgen.generation.reference import draw, probabilities
-from tests.musicgen.toys import METRE, RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
+from tests.musicgen.toys import (
+    METRE,
+    RECALL,
+    VOCABULARY,
+    Alternating,
+    Anything,
+    kernel_logits,
+    stirred,
+    toy_model,
+)
 
 # With variations that end at different steps, and with all kinds of state that a row has of its own.
 KINDS = np.arange(VOCABULARY) % 4
@@ -123,7 +132,7 @@ def test_guidance_extrapolates_from_the_logits_without_the_guiding_tokens(networ
 def after(network: Any, ids: list[int]) -> np.ndarray:
     """Return the logits after a sequence that began with PROMPT, (V,)."""
     state = network.begin(noise_of(PROMPT))
-    return network.logits(state, np.array(ids))[-1]
+    return kernel_logits(network, state, np.array(ids))[-1]
 
 
 @pytest.fixture(scope="module")

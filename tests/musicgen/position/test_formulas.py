@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.attention import template
 from musicgen.parts import Shape
 from musicgen.position import POSITIONS
 from musicgen.position.base import PERIODS, MusicalFrequencies, horizon_decays, waves
@@ -287,8 +288,8 @@ def test_an_orthogonal_code_with_enough_realisations_realises_the_template_exact
     number = torch.arange(30).expand(2, 2, 30)
     queries, keys = times(0, 30, 2) if position.musical else number
     lags = queries.unsqueeze(2) - keys.unsqueeze(1)  # (B, T, T)
-    template = position.template(lags.flatten().double(), layer=1).view(2, 8, *lags.shape)
-    wanted = torch.einsum("bmhd,bnhd,hdbmn->bhmn", given["q"], given["k"], template)
+    of_lags = template(position, lags.flatten().double(), layer=1).view(2, 8, *lags.shape)
+    wanted = torch.einsum("bmhd,bnhd,hdbmn->bhmn", given["q"], given["k"], of_lags)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)  # noise is drawn in float32
 
 

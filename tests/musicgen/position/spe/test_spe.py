@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from evaluation.attention import code_sides, sine_template, template
 from musicgen.parts import Shape
 from musicgen.position.spe import sine
 from musicgen.position.spe.base import SpeCode
 from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, filtered
-from musicgen.position.spe.sine import SineSpe, sine_template
+from musicgen.position.spe.sine import SineSpe
 from tests.musicgen.position.makers import build, inputs, run
 from tests.musicgen.toys import generator, golden
 
@@ -39,11 +40,11 @@ def test_products_realise_the_template(name: str, realisations: int):
     unit = torch.tensor([1.0, 0.0]).expand(1, 61, 1, 2)
     q, k = position.qk(unit, unit, position.of_layer(code, 1))
     estimate = (q[0, 30, 0] * k[0, :, 0].flip(0)).sum(-1) * (2 / realisations) ** 0.5
-    template = position.template(torch.arange(-30, 31), layer=1)[0, 0]
+    wanted = template(position, torch.arange(-30, 31), layer=1)[0, 0]
     # The larger variance of a query's and a key's code in feature 0, gate included.
-    sides = position.materialise(position.begin(generator(2)).noise[0], 0, 0, 64)
+    sides = code_sides(position, position.begin(generator(2)).noise[0], 0, 0, 64)
     peak = max(1.0, *(x[:, 0, 0].square().mean().item() / position.scale**2 for x in sides))
-    assert (estimate - template).abs().max() <= 5 * 2**0.5 * peak / realisations**0.5
+    assert (estimate - wanted).abs().max() <= 5 * 2**0.5 * peak / realisations**0.5
 
 
 BOTH: dict[str, dict[str, Any]] = {"sine_spe": {"sines": 3}, "conv_spe": {"taps": 7}}
@@ -60,7 +61,7 @@ def test_sine_code_equals_the_authors():
     position = build("sine_spe", shape=shape, sines=sines, realisations=6, gated=False)
     names = {"raw_frequencies": "freqs_raw", "offsets": "offsets", "raw_gains": "gains_raw"}
     position.load_state_dict({own: theirs[name].unsqueeze(0) for own, name in names.items()})
-    q, k = position.materialise(theirs["noise"], 0, 0, 17)
+    q, k = code_sides(position, theirs["noise"], 0, 0, 17)
     close(q, theirs["qbar"])
     close(k, theirs["kbar"])
     code = position.cover(SpeCode(noise=(theirs["noise"],), gate_noise=None), 0, 17)
