@@ -255,8 +255,8 @@ def fast_transformers_sums(
     return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
 
 
-# Added to the denominator, so that 0/0 is 0. All sums of the features of `features.py` are above 1e-27; the 1e-6 of the
-# papers' code would swamp FAVOR+ keys of a large norm.
+# Added to the denominator, so that 0/0 is 0. All sums of the features of `features.py` are above e⁻⁵⁶ / M; the 1e-6 of
+# the papers' code would swamp FAVOR+ keys of a large norm.
 GUARD = 1e-30
 
 

@@ -1,4 +1,4 @@
-"""Model folders: config.json (configuration and card), model.safetensors (weights) and README.md (human-readable).
+"""Model folders: config.json (configuration and card), model.safetensors (weights), critic.npz, and README.md.
 
 Nothing is pickled. Folders are found and read here, without torch; weights.py saves networks and loads them. If a save
 is interrupted before its last step, the weights still have the name NEW_WEIGHTS.
@@ -138,7 +138,7 @@ def checked_tensors(path: Path, config: ModelConfig) -> dict[str, np.ndarray]:
     """Read the tensors of a file; raise ValueError if they do not fit the configuration, or are not finite.
 
     The scales of the rows of an int8 matrix have its name and SCALE. Only the sizes that determine a model's memory are
-    checked here; weights.py checks all names and shapes.
+    checked here; weights.py, or for the kernel packing.py, checks all names and shapes.
     """
     tensors = tensors_of(path)
     _check_sizes(config, tensors, path)

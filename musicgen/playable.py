@@ -14,7 +14,7 @@ from musicgen.continuation import Continuation, Player, Take
 from musicgen.critic import FILE as CRITIC
 from musicgen.critic import Critic
 from musicgen.generation.batch import Network
-from musicgen.generation.request import DRAW, Request
+from musicgen.generation.request import DRAWN, Request
 from musicgen.generation.sampling import Sampling
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
@@ -81,7 +81,7 @@ class Playable(Player):
         bars: int | None = None,
         tokens: int | None = None,
         variations: int = Request.variations,
-        draw: int = DRAW,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         ends: bool = Request.ends,
@@ -142,7 +142,7 @@ class Playable(Player):
         parts: int | str | Collection[int | str] | None = None,
         tracks: Any = None,
         variations: int = Request.variations,
-        draw: int = DRAW,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
@@ -166,7 +166,7 @@ class Playable(Player):
         *,
         tracks: Any = None,
         variations: int = Request.variations,
-        draw: int = DRAW,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,

@@ -67,11 +67,11 @@ class Devices:
         self._control = dist.new_group(backend="gloo") if self.count > 1 else None
 
     def module_of(self, model: Performer) -> nn.Module:
-        """Move a model to the device; return the module that computes its loss."""
+        """Move a model to the device; return the module through which it is trained."""
         module = TrainedModel(model, self.device, mixed=self.mixed)
         if self.count == 1:
             return module
-        # The only buffers, random features, are drawn with the same seed by every process.
+        # The buffers are constants, or drawn with the same seed by every process.
         return DistributedDataParallel(module, broadcast_buffers=False)
 
     def without_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
@@ -123,7 +123,7 @@ def with_precision(config: RunConfig) -> RunConfig:
 
 
 def fastest(accelerator: str) -> Literal["32-true", "bf16-mixed"]:
-    """Return the fastest precision of a device; others than these emulate bfloat16."""
+    """Return the fastest precision of a device; others emulate bfloat16."""
     if accelerator in ("auto", "cuda") and torch.cuda.is_available():
         multiplies = torch.cuda.is_bf16_supported(including_emulation=False)
     elif accelerator == "mps" or (accelerator == "auto" and torch.backends.mps.is_available()):

@@ -14,15 +14,15 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
-DRAW = 2  # by default, of commands, library and endpoints: the best of 2 is chosen in at most twice the time
+DRAWN = 2  # by default, by commands, library and endpoints: the best of 2 is chosen in at most twice the time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What to write; the length is `tokens` if given, else `bars`. `Playable.continue_` explains the fields.
 
-    Commands, page and library build it, with these defaults, and the engine receives it unchanged. The same request to
-    the same model gives the same tokens.
+    Commands, endpoints and library build it, with these defaults except for `draw`, which is DRAWN there. The engine
+    receives it unchanged. The same request to the same model gives the same tokens.
     """
 
     bars: int = 16

@@ -411,7 +411,7 @@ def _fill(
 
 
 def _licence(root: Path) -> Path | None:
-    """Return the source's licence, if it has one in its top folder."""
+    """Return the source's licence, if it has one in its top folder, or in the only folder there."""
     tops = [root, *(path for path in sorted(root.iterdir()) if path.is_dir())]
     for top in tops[: 2 if len(tops) == 2 else 1]:  # archives often hold a single folder
         for file in (top / name for name in LICENCES):
