@@ -68,9 +68,7 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
             output: Any = block.get_submodule("attention.output")
             output.weight[:, model.config.width :] = 0
     elif part == "decay off":
-        position.forgetting = None
-        if isinstance(ratio := getattr(position, "ratio", None), Tensor):  # PermuteFormer's own
-            ratio.fill_(1)
+        position.fixed_decay = None
     return changed
 
 

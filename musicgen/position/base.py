@@ -103,14 +103,14 @@ class Position(nn.Module):
     # Whether the denominator of attention is computed from the encoded features, like the numerator. If these can be
     # negative, it is computed from the features before encoding.
     normaliser_is_positioned: bool = True
-    forgetting: Tensor | None
+    fixed_decay: Tensor | None
 
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__()
         self.config = config
         self.shape = shape
-        forgetting = None if shape.horizons is None else horizon_decays(shape.horizons, shape.heads)
-        self.register_buffer("forgetting", forgetting, persistent=False)
+        decay = None if shape.horizons is None else horizon_decays(shape.horizons, shape.heads)
+        self.register_buffer("fixed_decay", decay, persistent=False)
 
     @property
     def musical(self) -> bool:
@@ -133,9 +133,9 @@ class Position(nn.Module):
     def decay(self) -> Tensor | None:
         """The decay r in (0, 1] of each head's past per token, (H,), or None.
 
-        The model's `horizons` set it for any encoding.
+        The model's `horizons` fix it for any encoding; without them, an encoding can have its own.
         """
-        return self.forgetting
+        return self.fixed_decay
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code of a sequence (noise, say), which a batch and all layers share."""
