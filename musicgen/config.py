@@ -94,10 +94,9 @@ class ModelConfig:
 
     def _check_time(self) -> None:
         """Check the clock, the goals, and that there is a clock for whatever needs one."""
-        musical = getattr(self.position, "time", "tokens") == "music"
         needs_clock = {
             "a metre": self.metre is not None,
-            "a position in musical time": musical,
+            "a position in musical time": self.position.musical,
             "a list of goals": self.goals is not None,
         }
         if self.clock is None:

@@ -96,6 +96,11 @@ class PositionConfig:
     # Whether the encoding is valid only if attention weights are, or estimate, exp(q·k/√W).
     wants_softmax_kernel: ClassVar[bool] = False
 
+    @property
+    def musical(self) -> bool:
+        """Whether places are musical times instead of token numbers."""
+        return getattr(self, "time", "tokens") == "music"
+
     def check(self, stop: int) -> None:
         """Raise ValueError if a sequence of `stop` tokens is too long for the encoding."""
 

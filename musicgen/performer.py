@@ -34,8 +34,8 @@ from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.guesses import Recall, recall_rows
-from musicgen.linear import Linear, linear
-from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
+from musicgen.linear import Linear, linear, numbered
+from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, forward_fill
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recollection
 
@@ -228,10 +228,17 @@ class Goals(nn.Module):
 
     def forward(self, goals: Tensor) -> Tensor:
         """Return the embeddings of goal numbers, (…,) → (…, C); zeros for number 0."""
-        weight = self.vectors.weight
-        vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
-        # The gradient of plain indexing would be summed position by position on a GPU.
-        return F.embedding(goals, vectors, padding_idx=0)
+        return numbered(self.vectors.weight, goals)
+
+
+class Times(NamedTuple):
+    """The current musical time and goal of each sequence."""
+
+    ticks: Tensor  # the time after the last token: (B,)
+    newest: (
+        Tensor  # period of each row's newest entry (metre.py): (B, R); R = 0 without metric heads
+    )
+    goal: Tensor  # number of the current goal, 0 before the first: (B,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,9 +357,7 @@ class Performer(nn.Module):
             ticks, newest, goal = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
-                metre = self.metre.sort_whole(around[0], around[1]) if whole else None
-                if metre is None:
-                    metre, newest = self.metre.split(around[0], around[1], newest)
+                metre, newest = self.metre.layout(around, newest, whole=whole)
             if self.goals is not None:
                 goals = self.goals.current(tokens, goal)
                 goal = goals[:, -1]

@@ -293,7 +293,7 @@ def encoding_of(config: ModelConfig) -> str:
     ungated = getattr(position, "gated", True) is False
     variant = getattr(position, "type", None) or getattr(position, "mask", None)
     name = config.position_name + (" ungated" if ungated else "")
-    if getattr(position, "time", "tokens") == "music":
+    if position.musical:
         name += " in musical time"
     return f"{name} ({variant})" if variant else name
 

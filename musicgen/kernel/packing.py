@@ -234,9 +234,7 @@ class Packing:
 
     def _time(self) -> None:
         config, clock, metre = self._config, self._config.clock, self._config.metre
-        needed = clock is not None and (
-            metre or config.goals or getattr(config.position, "time", "") == "music"
-        )
+        needed = clock is not None and (metre or config.goals or config.position.musical)
         steps, tick = np.zeros(config.vocabulary_size), np.full(config.vocabulary_size, -1)
         goals = np.zeros(config.vocabulary_size)
         if clock is not None:
@@ -270,7 +268,7 @@ class Packing:
         name, heads, width = config.position_name, config.heads, config.head_width
         slots, waves, taps, gated = 1, 0, 0, False
         frequencies, offsets, gains, mix, scale = None, None, None, None, 0.0
-        musical = getattr(position, "time", "tokens") == "music"
+        musical = position.musical
         if name in ("sine_spe", "conv_spe"):
             slots = 1 if position.shared else config.layers
             gated = position.gated

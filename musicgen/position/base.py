@@ -115,7 +115,7 @@ class Position(nn.Module):
     @property
     def musical(self) -> bool:
         """Whether places are musical times, which `cover` then requires, instead of token numbers."""
-        return getattr(self.config, "time", "tokens") == "music"
+        return self.config.musical
 
     def places(self, start: int, stop: int, times: Tensor | None) -> Tensor:
         """Return the places of a window's tokens: their numbers, (T,), or the times of queries and keys, (2, B, T)."""
