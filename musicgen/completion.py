@@ -32,7 +32,7 @@ class Completion(MusicGeneration):
         where: NewMusic,
         bars: tuple[int, int],
     ) -> None:
-        """Take a goal for the piece in the model's language, for the bars from the first to before the second.
+        """Begin without tokens; the goal is for the piece in the model's language, and `bars` are [start, stop).
 
         `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
         they equal those that were replaced.

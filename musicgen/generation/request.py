@@ -129,7 +129,7 @@ class Job(Progress):
     def __init__(
         self, wanted: Order, cancelled: Callable[[], bool] = lambda: False, owner: str = ""
     ) -> None:
-        """Begin without tokens. The machine's time is shared equally among owners."""
+        """Begin an order without tokens. The machine's time is shared equally among owners."""
         variations = wanted.request.variations
         super().__init__(variations)
         self.ids, self.order, self.request = wanted.ids, wanted, wanted.request
