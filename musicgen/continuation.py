@@ -38,9 +38,11 @@ class Player:
 
     name: str  # in tables and files
     language: Language
-    weights: Callable[[], Performer]  # reads them; can be pickled for other processes
-    networks: Callable[[], Network] | None = None  # reads them to play; None: by way of torch
-    critics: Callable[[], Critic | None] | None = None  # reads the critic that chooses among takes
+    # These read the weights, as torch's module and to play (None: by way of torch), and the critic that chooses among
+    # takes. They can be pickled for other processes.
+    read_performer: Callable[[], Performer]
+    read_network: Callable[[], Network] | None = None
+    read_critic: Callable[[], Critic | None] | None = None
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
     given: str = ""  # the name or path that was asked for
@@ -48,13 +50,13 @@ class Player:
     @cached_property
     def performer(self) -> Performer:
         """The network as a torch module, with its weights."""
-        return self.weights()
+        return self.read_performer()
 
     @cached_property
     def network(self) -> Network:
         """The network that continues music, with its weights."""
-        if self.networks is not None:
-            return self.networks()
+        if self.read_network is not None:
+            return self.read_network()
         from musicgen.eager import network_of
 
         return network_of(self.performer)
@@ -62,7 +64,7 @@ class Player:
     @cached_property
     def critic(self) -> Critic | None:
         """What chooses among takes; None if the model has none."""
-        return None if self.critics is None else self.critics()
+        return None if self.read_critic is None else self.read_critic()
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle all but the weights; another process reads them when it needs them."""

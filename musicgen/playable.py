@@ -224,9 +224,9 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     return Playable(
         name=card.name,
         language=model_language,
-        weights=partial(_read_weights, folder, device, card.sha256),
-        networks=partial(_read_network, folder, device, card.sha256),
-        critics=partial(_read_critic, folder),
+        read_performer=partial(_read_performer, folder, device, card.sha256),
+        read_network=partial(_read_network, folder, device, card.sha256),
+        read_critic=partial(_read_critic, folder),
         trained_length=card.trained_length,
         sha256=card.sha256,
         given=name,
@@ -304,7 +304,7 @@ def _read_network(folder: Path, device: str, sha256: str) -> Network:
     if lacking(config):
         from musicgen.eager import EagerNetwork
 
-        return EagerNetwork(_read_weights(folder, device, sha256))
+        return EagerNetwork(_read_performer(folder, device, sha256))
     if device not in ("auto", "cpu"):
         device_of(device)  # which says what there is
     _check_same(card, sha256)
@@ -318,7 +318,7 @@ def _read_critic(folder: Path) -> Critic | None:
     return Critic.read(path) if path.is_file() else None
 
 
-def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
+def _read_performer(folder: Path, device: str, sha256: str) -> Performer:
     """Read the weights as a torch module."""
     from musicgen.weights import load as load_weights
 
@@ -346,7 +346,7 @@ def _untrained(name: str, device: str) -> Playable:
     return Playable(
         name=name,
         language=model_language,
-        weights=partial(_random_weights, config, device),
+        read_performer=partial(_random_performer, config, device),
         given=name,
         encoding=encoding_of(config),
         parameters=parameter_count(Performer(config, seed=None)),
@@ -354,7 +354,7 @@ def _untrained(name: str, device: str) -> Playable:
     )
 
 
-def _random_weights(config: ModelConfig, device: str) -> Performer:
+def _random_performer(config: ModelConfig, device: str) -> Performer:
     from musicgen.performer import Performer
 
     return Performer(config, seed=0).to(device_of(device)).eval()
