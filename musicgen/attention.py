@@ -27,6 +27,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from musicgen.config import ModelConfig
+
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Return a context with autocast off, for exponentials and long sums that need float32.
@@ -42,8 +44,6 @@ def eager_on_cpu(x: Tensor) -> bool:
     """Return whether to use a function optimised for CPU caches instead of torch's own, which compilers understand."""
     return x.is_cpu and not torch.compiler.is_compiling()
 
-
-CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
 Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 """(q, k, v, decay (H,) or None, state before the first position) → (y, state after the last)."""
@@ -110,7 +110,13 @@ def step_sums(
 
 
 def chunked_sums(
-    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int = CHUNK
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor | None,
+    state: Tensor,
+    *,
+    chunk: int = ModelConfig.chunk,
 ) -> tuple[Tensor, Tensor]:
     """Compute the sums by blocks, linear in T in time and memory, in the way that suits the device."""
     learned_decay = decay is not None and decay.requires_grad
@@ -290,7 +296,7 @@ def attend(
     normaliser: tuple[Tensor, Tensor] | None = None,
     state: AttentionState | None = None,
     backend: str | Sums = "chunked",
-    chunk: int = CHUNK,
+    chunk: int = ModelConfig.chunk,
 ) -> tuple[Tensor, AttentionState]:
     """Compute causal linear attention: return the output, (B, T, H, D), and the state after the last position.
 

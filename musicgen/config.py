@@ -40,7 +40,8 @@ class ModelConfig:
     attention: Literal["linear", "softmax"] = "linear"
     # How linear attention is computed over sequences.
     backend: Literal["exact", "chunked", "recurrent", "fast-transformers"] = "chunked"
-    chunk: int = 128  # positions per block of the chunked backend
+    # Positions per block of the chunked backend: the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64.
+    chunk: int = 128
     features: Any = "favor"  # the feature map of linear attention
     position: Any = "none"  # the positional encoding
     # Shortest and longest horizon of the heads in tokens; null: no decay, or the encoding's own.

@@ -50,10 +50,7 @@ class Devices:
         self.rank, self.count = processes()
         self.is_first = self.rank == 0
         self.mixed = config.precision == "bf16-mixed"
-        kind = config.accelerator
-        if kind == "auto":
-            has_mps = torch.backends.mps.is_available()
-            kind = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
+        kind = kind_of(config.accelerator)
         self.device = torch.device(kind)
         if kind == "cuda":
             self.device = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")))
@@ -99,6 +96,14 @@ class Devices:
             dist.barrier()
 
 
+def kind_of(accelerator: str) -> str:
+    """Return the kind of device; `auto` is the first GPU that this machine has, or its processor."""
+    if accelerator != "auto":
+        return accelerator
+    has_mps = torch.backends.mps.is_available()
+    return "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
+
+
 def check_device(config: DeviceConfig) -> None:
     """Raise ValueError if this machine does not have the device of a configuration."""
     has = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
@@ -124,10 +129,10 @@ def with_precision(config: RunConfig) -> RunConfig:
 
 def fastest(accelerator: str) -> Literal["32-true", "bf16-mixed"]:
     """Return the fastest precision of a device; others emulate bfloat16."""
-    if accelerator in ("auto", "cuda") and torch.cuda.is_available():
-        multiplies = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif accelerator == "mps" or (accelerator == "auto" and torch.backends.mps.is_available()):
-        multiplies = False
+    kind = kind_of(accelerator)
+    if kind == "cuda":
+        has_it = torch.cuda.is_available()
+        multiplies = has_it and torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        multiplies = multiplies_bfloat16() is not None
+        multiplies = kind == "cpu" and multiplies_bfloat16() is not None
     return "bf16-mixed" if multiplies else "32-true"
