@@ -9,7 +9,7 @@ import numpy as np
 
 from musicgen.continuation import MusicGeneration, Player, Take
 from musicgen.critic import NewBars
-from musicgen.generation.request import Request
+from musicgen.generation.request import Order, Request
 from musicgen.pieces import Piece, edit_of, input_facts
 from tokenization.analysis.chords import like_given, with_locked
 from tokenization.analysis.metres import bar_lines
@@ -41,12 +41,11 @@ class Completion(MusicGeneration):
             self.compared = NewBars(
                 begun=bars[0], stop=bars[1], bars=piece.bars, tracks=goal.tracks
             )
-        given = {
-            "elsewhere": tuple(goal.elsewhere.tolist()),
-            "sources": goal.sources,
-            "unlike": tuple(goal.replaced.tolist()),
-        }
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
+        asked = Order(
+            request=request, ids=goal.prompt, grammar=goal.grammar, sources=goal.sources,
+            elsewhere=tuple(goal.elsewhere.tolist()), unlike=tuple(goal.replaced.tolist()),
+        )  # fmt: skip
+        super().__init__(model, asked)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
         self._setting = goal.setting(piece.encoded.setting)
         changes = {**vars(where), "over_chords": goal.writes_chords}

@@ -18,7 +18,7 @@ from evaluation.study.experiments import (
     probed_length,
 )
 from musicgen.continuation import Continuation, Generation
-from musicgen.generation.request import Request
+from musicgen.generation.request import Order, Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from musicgen.playable import Playable, find, load
@@ -101,8 +101,11 @@ class TokenCompletion(Generation):
 
     def __init__(self, model: Playable, goal: Goal, request: Request) -> None:
         """Take a goal for the piece in the model's language."""
-        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
+        asked = Order(
+            request=request, ids=goal.prompt, grammar=goal.grammar, sources=goal.sources,
+            elsewhere=tuple(goal.elsewhere.tolist()),
+        )  # fmt: skip
+        super().__init__(model, asked)
         self.goal = goal
 
     def whole(self) -> np.ndarray:

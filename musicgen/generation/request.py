@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,12 +89,11 @@ class Order:
         sources, recall = tuple(sorted(self.sources.items())), self.request.sampling.recall
         return self.ids.tobytes(), self.elsewhere, self.unlike, sources, self.varies, recall
 
-
-def order(request: Request, ids: np.ndarray, grammar: Grammar, **more: Any) -> Order:
-    """Return the order for a request; `grammar`, before the prompt's first token, is copied and advanced over it."""
-    grammar = grammar.select(np.zeros(1, dtype=np.int64))
-    grammar.take(ids)
-    return Order(request=request, ids=ids, grammar=grammar, **more)
+    def after_prompt(self) -> Self:
+        """Return the order with a copy of its grammar that has taken the prompt."""
+        grammar = self.grammar.select(np.zeros(1, dtype=np.int64))
+        grammar.take(self.ids)
+        return replace(self, grammar=grammar)
 
 
 class Progress:

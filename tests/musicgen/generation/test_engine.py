@@ -11,7 +11,7 @@ from musicgen.eager import EagerNetwork, network_of
 from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Network, noise_of
 from musicgen.generation.engine import Engine, ReadPrompt
-from musicgen.generation.request import Job, Request, order
+from musicgen.generation.request import Job, Order, Request
 from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.kernel.network import KernelNetwork, State
 from tests.musicgen.generation.reference import draw, probabilities
@@ -61,8 +61,9 @@ MODELS = [
 
 def asked(prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
     """Return a request as a job; `ordered` are further fields of the order."""
-    wanted = order(request, np.array(prompt), grammar or Anything(), **(ordered or {}))
-    return Job(wanted, **named)
+    grammar = grammar or Anything()
+    wanted = Order(request=request, ids=np.array(prompt), grammar=grammar, **(ordered or {}))
+    return Job(wanted.after_prompt(), **named)
 
 
 def job(prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
