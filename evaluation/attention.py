@@ -22,9 +22,11 @@ from torch.nn import functional
 from musicgen.common.learning import generator_from
 from musicgen.features import Favor
 from musicgen.performer import Attention, Passage, Performer
-from musicgen.position.base import PERIODS, MusicalFrequencies, waves
+from musicgen.position.base import PERIODS, MusicalFrequencies, phases, waves
 from musicgen.position.flt import Flt
 from musicgen.position.spe.base import StochasticPosition
+from musicgen.position.spe.convolutional import ConvSpe, filtered
+from musicgen.position.spe.sine import SineSpe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +92,9 @@ def sides_of(
         block: Any = model.blocks[layer]
         if layer in layers:
             inputs = block.attention_norm(x) if block.pre else x
-            found[layer] = _sides(block.attention, inputs, passage)
+            found[layer] = _sides(block.attention, inputs, passage.of_layer(layer))
         if layer < max(layers):
-            x, _ = block(x, passage, None)
+            x, _ = block(x, passage.of_layer(layer), None)
     return found
 
 
@@ -100,13 +102,13 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> Sides:
     """Return queries and keys of a layer, and those of the normaliser if it has its own."""
     position, code = passage.position, passage.code
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
-    sides = position.qk(q, k, code, attention.layer)
+    sides = position.qk(q, k, code)
     features = attention.features
     estimated = isinstance(features, Favor) and not position.config.needs_linear_attention
     own = ()
     if features is not None and not estimated:
         fq, fk = features.queries(sides[0]), features.keys(sides[1])
-        sides = position.features(fq, fk, code, attention.layer)
+        sides = position.features(fq, fk, code)
         own = () if position.normaliser_is_positioned else (fq, fk)
     q, k, *own = (side[0].transpose(0, 1).float() for side in (*sides, *own))
     return Sides(
@@ -184,7 +186,7 @@ def templates(
         if isinstance(position, Flt):
             found = cast(Any, position).mask(lags.float())[:, None]  # (H, 1, N)
         elif isinstance(position, StochasticPosition):
-            found = cast(Any, position).template(lags, layer)
+            found = template(position, lags, layer)
         elif isinstance(learned := getattr(position, "learned", None), MusicalFrequencies):
             found = waves(learned(), lags, like=learned.offsets)[0].movedim(0, -1)  # (H, D, N)
         else:
@@ -213,7 +215,60 @@ def _realised(position: StochasticPosition, length: int, layer: int, seed: int) 
     """Return the products q̄_m k̄_0 / R of one realisation of the noise at lags m: (H, D, N)."""
     code = position.begin(generator_from(seed))
     slot = 0 if position.config.shared else layer
-    q, k = position.materialise(code.noise[slot], slot, 0, length)  # (N, H, D, R) each
+    q, k = code_sides(position, code.noise[slot], slot, 0, length)  # (N, H, D, R) each
     scale = position.scale**2 * position.realisations
     found = torch.einsum("nhdr,hdr->hdn", q, k[0]) / scale
-    return position.gate_template(found, layer)
+    return _gated(position, found, layer)
+
+
+# The templates that stochastic encodings realise, in closed form, and their codes as tensors.
+#
+# D head width, K sines, P taps, R realisations, N lags.
+
+
+def template(position: StochasticPosition, lags: Tensor, layer: int = 0) -> Tensor:
+    """Return the template that a layer realises at lags m − n, gate included: (N,) → (H, D, N)."""
+    slot, of = 0 if position.config.shared else layer, cast(Any, position)
+    if isinstance(position, SineSpe):
+        waves_of_slot = of.frequencies[slot].to(of.gains), of.offsets[slot], of.gains[slot]
+        found = sine_template(*waves_of_slot, lags) / (2 * of.config.sines)
+    else:
+        taps = of.config.taps
+        of_queries, of_keys = torch.fft.rfft(of.filters[slot], 2 * taps)
+        # Σ_p filter_q[p] filter_k[p + lag]: (H, D, 2P), negative lags last
+        correlation = torch.fft.irfft(of_keys * of_queries.conj(), 2 * taps)
+        found = correlation[..., lags % (2 * taps)] * (lags.abs() < taps)
+    return _gated(position, found, layer)
+
+
+def sine_template(frequencies: Tensor, offsets: Tensor, gains: Tensor, lags: Tensor) -> Tensor:
+    """Return P_d at the given lags by equation 18 of SPE: (..., K) each and (N,) → (..., N)."""
+    angles = 2 * math.pi * frequencies.unsqueeze(-1) * lags + offsets.unsqueeze(-1)  # (..., K, N)
+    return (gains.square().unsqueeze(-1) * angles.cos()).sum(-2)
+
+
+def _gated(position: StochasticPosition, ungated: Tensor, layer: int) -> Tensor:
+    """Return a layer's gated template δ + (1 − δ) P (equation 23): (H, D, N) → (H, D, N)."""
+    if not position.config.gated:
+        return ungated
+    gate = torch.sigmoid(position.gates[layer]).unsqueeze(-1)
+    return gate + (1 - gate) * ungated
+
+
+def code_sides(
+    position: StochasticPosition, noise: Any, slot: int, start: int, stop: int
+) -> tuple[Tensor, Tensor]:
+    """Return q̄ and k̄ of a few positions, scaled, in the parameters' type: (T, H, D, R) each."""
+    of = cast(Any, position)
+    if isinstance(position, ConvSpe):
+        filters = of.filters[slot] * of.scale
+        q, k = filtered(filters, noise, start, stop, of.filters.dtype).unbind()
+        return q, k
+    places = torch.arange(start, stop)
+    angles = phases(of.frequencies[slot], places, of.raw_gains)  # (T, H, D, K)
+    angles = torch.stack([angles + of.offsets[slot], angles], 1)  # (T, 2, H, D, K)
+    gains = of.gains[slot] * of.amplitude
+    both = torch.stack([angles.cos() * gains, angles.sin() * gains], -1)  # Ω(f, ·) λ
+    code = torch.einsum("tshdw,hdwr->tshdr", both.flatten(-2), noise.to(both.dtype))
+    q, k = code.to(of.raw_gains.dtype).unbind(1)
+    return q, k

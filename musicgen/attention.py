@@ -1,4 +1,4 @@
-"""Causal linear attention: exact, blockwise and recurrent forms of the same sum, which share one state; linear layers.
+"""Causal linear attention: exact, blockwise and recurrent forms of the same sum, which share one state.
 
 B batch, T time, H heads, M features, D value width. For positive features fq_i = φ(q_i) and fk_j = φ(k_j),
 
@@ -23,9 +23,11 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+
+from musicgen.config import ModelConfig
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -42,8 +44,6 @@ def eager_on_cpu(x: Tensor) -> bool:
     """Return whether to use a function optimised for CPU caches instead of torch's own, which compilers understand."""
     return x.is_cpu and not torch.compiler.is_compiling()
 
-
-CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
 Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 """(q, k, v, decay (H,) or None, state before the first position) → (y, state after the last)."""
@@ -110,7 +110,13 @@ def step_sums(
 
 
 def chunked_sums(
-    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, *, chunk: int = CHUNK
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor | None,
+    state: Tensor,
+    *,
+    chunk: int = ModelConfig.chunk,
 ) -> tuple[Tensor, Tensor]:
     """Compute the sums by blocks, linear in T in time and memory, in the way that suits the device."""
     learned_decay = decay is not None and decay.requires_grad
@@ -255,8 +261,8 @@ def fast_transformers_sums(
     return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
 
 
-# Added to the denominator, so that 0/0 is 0. All sums of the features of `features.py` are above 1e-27; the 1e-6 of the
-# papers' code would swamp FAVOR+ keys of a large norm.
+# Added to the denominator, so that 0/0 is 0. All sums of the features of `features.py` are above e⁻⁵⁶ / M; the 1e-6 of
+# the papers' code would swamp FAVOR+ keys of a large norm.
 GUARD = 1e-30
 
 
@@ -290,7 +296,7 @@ def attend(
     normaliser: tuple[Tensor, Tensor] | None = None,
     state: AttentionState | None = None,
     backend: str | Sums = "chunked",
-    chunk: int = CHUNK,
+    chunk: int = ModelConfig.chunk,
 ) -> tuple[Tensor, AttentionState]:
     """Compute causal linear attention: return the output, (B, T, H, D), and the state after the last position.
 
@@ -351,39 +357,3 @@ def _product_dtype(sums: Sums, *tensors: Tensor) -> torch.dtype:
     if dtype is torch.bfloat16 and may_be_half:
         return dtype
     return torch.promote_types(dtype, torch.float32)
-
-
-# Matrices as 8-bit integers with one scale per row take a quarter of the space of float32, on disk and in the memory
-# that a step reads.
-
-
-def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantise a matrix (O, I) to int8 in −127 … 127 and float32 scales (O,): weight ≈ int8 · scale."""
-    weight = weight.detach().float()
-    scale = weight.abs().amax(dim=1) / 127
-    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    return (weight / scale[:, None]).round().to(torch.int8), scale
-
-
-def dequantise(quantised: Tensor, scale: Tensor) -> Tensor:
-    """Return the float32 matrix of int8 values and scales."""
-    return quantised.float() * scale[:, None]
-
-
-_MIN_ROWS = 8
-
-
-class Linear(nn.Linear):
-    """A linear layer that gives each row the same result, to the last bit, alone and among up to seven others."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return F.linear, (B, T, I) → (B, T, O), padded to eight rows: for fewer, kernels sum in another order."""
-    rows = x.shape[0] * x.shape[1]
-    if rows >= _MIN_ROWS:
-        return functional.linear(x, weight, bias)
-    padded = functional.pad(x.flatten(0, 1), (0, 0, 0, _MIN_ROWS - rows))
-    return functional.linear(padded, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])

@@ -1,4 +1,4 @@
-"""Model folders: config.json (configuration and card), model.safetensors (weights) and README.md (human-readable).
+"""Model folders: config.json (configuration and card), model.safetensors (weights), critic.npz, and README.md.
 
 Nothing is pickled. Folders are found and read here, without torch; weights.py saves networks and loads them. If a save
 is interrupted before its last step, the weights still have the name NEW_WEIGHTS.
@@ -27,8 +27,25 @@ LONGEST_NAME_BYTES = 200  # file names allow 255, and a suffix follows
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights file: enough for about ten thousand tensors
 LONGEST_SEQUENCE = 1 << 24  # tokens, of `Card.trained_length`
 MOST_DRAWN = 1 << 12  # realisations or random features; the papers use dozens
-SCALE = ".scale"  # suffix for the scales of an int8 matrix
 _OMEGA = "blocks.0.attention.features.omega"
+
+# Matrices as 8-bit integers with one scale per row take a quarter of the space of float32, on disk and in the memory
+# that a step reads.
+
+SCALE = ".scale"  # suffix for the scales of an int8 matrix
+
+
+def quantised(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a float32 matrix (O, I) as int8 in −127 … 127 and float32 scales (O,): weight ≈ int8 · scale."""
+    scale = np.abs(weight).max(1) / np.float32(127)
+    scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
+    return np.rint(weight / scale[:, None]).astype(np.int8), scale
+
+
+def dequantised(codes: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the float32 matrix of int8 values and scales."""
+    with np.errstate(over="ignore"):  # the caller checks what it reads from files
+        return codes.astype(np.float32) * scale.astype(np.float32)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +83,6 @@ def folder_of(name: str) -> Path:
         f"there is no model {name!r}: it is neither a model of the package nor a folder with a config.json"
         f"{suggestion(name, by_name)}"
     )
-
-
-def read(folder: str | Path) -> tuple[ModelConfig, Card, dict[str, np.ndarray]]:
-    """Return the configuration, the card and the tensors of a saved model, as `checked_tensors` returns them."""
-    config, card = read_card(folder)
-    return config, card, checked_tensors(weights_path(Path(folder), card), config)
 
 
 def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
@@ -127,7 +138,7 @@ def checked_tensors(path: Path, config: ModelConfig) -> dict[str, np.ndarray]:
     """Read the tensors of a file; raise ValueError if they do not fit the configuration, or are not finite.
 
     The scales of the rows of an int8 matrix have its name and SCALE. Only the sizes that determine a model's memory are
-    checked here; weights.py checks all names and shapes.
+    checked here; weights.py, or for the kernel packing.py, checks all names and shapes.
     """
     tensors = tensors_of(path)
     _check_sizes(config, tensors, path)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Generation, MusicGeneration, Player, Take
+from musicgen.continuation import MusicGeneration, Player, Take
 from musicgen.critic import NewBars
-from musicgen.generation.request import Request
+from musicgen.generation.request import Order, Request
 from musicgen.pieces import Piece, edit_of, input_facts
 from tokenization.analysis.chords import like_given, with_locked
 from tokenization.analysis.metres import bar_lines
@@ -32,7 +32,7 @@ class Completion(MusicGeneration):
         where: NewMusic,
         bars: tuple[int, int],
     ) -> None:
-        """Take a goal for the piece in the model's language, for the bars from the first to before the second.
+        """Begin without tokens; the goal is for the piece in the model's language, and `bars` are [start, stop).
 
         `written` records in files what was requested; `where` says which notes of the whole piece count as new, even if
         they equal those that were replaced.
@@ -41,12 +41,11 @@ class Completion(MusicGeneration):
             self.compared = NewBars(
                 begun=bars[0], stop=bars[1], bars=piece.bars, tracks=goal.tracks
             )
-        given = {
-            "elsewhere": tuple(goal.elsewhere.tolist()),
-            "sources": goal.sources,
-            "unlike": tuple(goal.replaced.tolist()),
-        }
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
+        asked = Order(
+            request=request, ids=goal.prompt, grammar=goal.grammar, sources=goal.sources,
+            elsewhere=tuple(goal.elsewhere.tolist()), unlike=tuple(goal.replaced.tolist()),
+        )  # fmt: skip
+        super().__init__(model, asked)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
         self._setting = goal.setting(piece.encoded.setting)
         changes = {**vars(where), "over_chords": goal.writes_chords}
@@ -79,21 +78,6 @@ class Completion(MusicGeneration):
         (first, stop), notes = self.piece.extent, score.notes
         inside = (notes.onset_ticks >= first) & (notes.onset_ticks < stop)
         return score.replace(notes=notes[inside | ~self._where.is_new(notes)])
-
-
-class TokenCompletion(Generation):
-    """The completion of a piece given as tokens alone."""
-
-    def __init__(self, model: Player, goal: Goal, request: Request) -> None:
-        """Take a goal for the piece in the model's language."""
-        given = {"elsewhere": tuple(goal.elsewhere.tolist()), "sources": goal.sources}
-        super().__init__(model, goal.prompt, goal.grammar, request, **given)
-        self.goal = goal
-
-    def whole(self) -> np.ndarray:
-        """Return the tokens of the whole piece; raises the error that ended the work, if any."""
-        self.check()
-        return self.goal.whole(self.sequences()[0])
 
 
 def infilling(

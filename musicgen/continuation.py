@@ -16,7 +16,7 @@ import numpy as np
 from musicgen.critic import Critic, NewBars
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
-from musicgen.generation.request import Job, Order, Progress, Request, order
+from musicgen.generation.request import Job, Order, Progress, Request
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts, program
 from tokenization.analysis.chords import as_asked, like_given
@@ -38,9 +38,11 @@ class Player:
 
     name: str  # in tables and files
     language: Language
-    weights: Callable[[], Performer]  # reads them; can be pickled for other processes
-    networks: Callable[[], Network] | None = None  # reads them to play; None: by way of torch
-    critics: Callable[[], Critic | None] | None = None  # reads the critic that chooses among takes
+    # These read the weights, as torch's module and to play (None: by way of torch), and the critic that chooses among
+    # takes. They can be pickled for other processes.
+    read_performer: Callable[[], Performer]
+    read_network: Callable[[], Network] | None = None
+    read_critic: Callable[[], Critic | None] | None = None
     trained_length: int = 0  # tokens; 0 for an untrained model
     sha256: str = ""  # of its weights; empty for an untrained model
     given: str = ""  # the name or path that was asked for
@@ -48,13 +50,13 @@ class Player:
     @cached_property
     def performer(self) -> Performer:
         """The network as a torch module, with its weights."""
-        return self.weights()
+        return self.read_performer()
 
     @cached_property
     def network(self) -> Network:
         """The network that continues music, with its weights."""
-        if self.networks is not None:
-            return self.networks()
+        if self.read_network is not None:
+            return self.read_network()
         from musicgen.eager import network_of
 
         return network_of(self.performer)
@@ -62,7 +64,7 @@ class Player:
     @cached_property
     def critic(self) -> Critic | None:
         """What chooses among takes; None if the model has none."""
-        return None if self.critics is None else self.critics()
+        return None if self.read_critic is None else self.read_critic()
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle all but the weights; another process reads them when it needs them."""
@@ -110,18 +112,15 @@ class Take(WithMidi):
 class Generation:
     """The generation for one request; the sequences so far are available at any time."""
 
-    def __init__(
-        self, model: Player, ids: np.ndarray, grammar: Grammar, request: Request, **more: Any
-    ) -> None:
-        """Continue tokens under a grammar; `more` are further fields of the `Order`, such as where to stop."""
-        sampling = request.sampling
+    def __init__(self, model: Player, asked: Order) -> None:
+        """Begin with what the request asks, before the model adds to it; its grammar has not taken the prompt."""
+        sampling = asked.request.sampling
         if sampling.by_kind is None:
             sampling = replace(sampling, by_kind=model.language.draws_by_kind)
-        self.model, self.request = model, replace(request, sampling=sampling)
-        self._ids, self._grammar, self._more = ids, grammar, more
-        self.job = Progress(
-            request.variations * self.each
-        )  # replaced by the job once the work begins
+        self.model, self.request = model, replace(asked.request, sampling=sampling)
+        self._asked = asked
+        # Replaced by the job once the work begins.
+        self.job = Progress(self.request.variations * self.each)
 
     @property
     def each(self) -> int:
@@ -132,13 +131,13 @@ class Generation:
         """Return the order for a process that has the model."""
         language, sampling = self.model.language, self.request.sampling
         kinds = Kinds(language.kinds(), language.plan_tokens()) if sampling.by_kind else None
-        ids = self._ids.astype(np.int64)
         plan = {} if sampling.guidance == 1 else self.request.plan or {}
         requested = [name for name, value in plan.items() if value is not None]
         guiding = tuple(language.plan_tokens(requested))
-        more = {"end": language.end, "kinds": kinds, "guiding": guiding, **self._more}
         request = replace(self.request, variations=self.request.variations * self.each)
-        return order(request, ids, self._grammar, **more)
+        asked, ids = self._asked, self._asked.ids.astype(np.int64)
+        known = {"end": language.end, "kinds": kinds, "guiding": guiding}
+        return replace(asked, request=request, ids=ids, **known).after_prompt()
 
     def check(self) -> None:
         """Raise the error that ended the work, if any."""
@@ -153,7 +152,7 @@ class Generation:
 
     def sequences(self) -> list[np.ndarray]:
         """Return the tokens of each variation so far, with those of the prompt."""
-        ids = self._ids.astype(np.uint16)
+        ids = self._asked.ids.astype(np.uint16)
         return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in self.job.rows]
 
 
@@ -237,7 +236,7 @@ class MusicGeneration(Generation):
         return Take(
             number=number,
             ids=ids,
-            tokens=len(ids) - len(self._ids),
+            tokens=len(ids) - len(self._asked.ids),
             score=score,
             continuation=new,
             edit=edit,
@@ -296,8 +295,10 @@ class Continuation(MusicGeneration):
         if by_bars:
             self.compared = NewBars(begun=prompt.bars, stop=stop, ends=request.ends)
         before_bar = stop if by_bars and not request.ends else None
-        more = {"sources": sources, "varies": True, "before_bar": before_bar}
-        super().__init__(model, ids, grammar, request, **more)
+        asked = Order(
+            request=request, ids=ids, grammar=grammar, before_bar=before_bar, sources=sources, varies=True
+        )  # fmt: skip
+        super().__init__(model, asked)
 
     def _heard(self, ids: np.ndarray) -> Score:
         bars = None if self.request.tokens else self.prompt.bars + self.request.bars

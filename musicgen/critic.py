@@ -133,7 +133,7 @@ def faults(score: Score, new: NewBars) -> int:
 
 
 def _silent(score: Score, new: NewBars, fresh: Excerpt, around: Excerpt) -> int:
-    """Return how many parts are silent that play around the new bars, or nowhere else; 1 if there are no such parts."""
+    """Return how many parts are silent that play around the new bars, or nowhere else; else 1 if nothing new plays."""
     expected = {*(new.tracks or ())} - {*score.notes.track[~new.is_new(score)].tolist()}
     if new.stop - new.begun >= LEAST_BARS and len(around.notes):
         bars = np.unique(np.stack([around.notes.track, around.bar]), axis=1)[0]
@@ -169,7 +169,7 @@ def chosen(
     `news` are the new notes of the takes. Of the `settled` choices, by number, the first take stays.
     """
     found = {number: number * each for number in settled}
-    for number in {*range(len(ranks) // each)} - {*settled}:
+    for number in sorted({*range(len(ranks) // each)} - {*settled}):
         order = sorted(range(number * each, (number + 1) * each), key=lambda one: ranks[one])
         able = (n for n in order if ranks[n][0] == ranks[order[0]][0])
         others = found.values()

@@ -45,7 +45,7 @@ class EagerState:
 
     @property
     def bytes(self) -> int:
-        """The size of the state by now."""
+        """The size of the state, which grows with the sequence only for softmax attention."""
         layers = [layer for layer in self.state.layers if layer is not None]
         return sum(x.numel() * x.element_size() for layer in layers for x in layer if x is not None)
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.kernel.host import tools
+from musicgen.linear import numbered
 from musicgen.parts import MATCHED_LEVELS, PLANNED_LEVELS, RecallConfig
 from musicgen.recall import Recaller, Recollection
 
@@ -52,8 +53,8 @@ class Recall(nn.Module):
         # A product with one-hot rows: on a GPU, the gradient of indexing 21 vectors would be serialised.
         of_planned = F.one_hot(level, levels).to(self.level.weight.dtype)
         of_matched = F.one_hot(matched_level + PLANNED_LEVELS, levels).to(self.level.weight.dtype)
-        x = _rows(self.planned, planned) * (of_planned @ self.trust.weight)
-        x = x + _rows(self.matched, matched) * (of_matched @ self.trust.weight)
+        x = numbered(self.planned.weight, planned) * (of_planned @ self.trust.weight)
+        x = x + numbered(self.matched.weight, matched) * (of_matched @ self.trust.weight)
         x = x + (of_planned + of_matched) @ self.level.weight
         if strength is None:
             return x
@@ -70,10 +71,3 @@ def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> Tensor:
     """Append tokens, (B, T), to the recall of each row, and return the guesses, (B, T, 4)."""
     rows = zip(recalls, tokens.cpu().numpy(), strict=True)
     return torch.from_numpy(np.stack([recall.take(row) for recall, row in rows])).to(tokens.device)
-
-
-def _rows(embedding: nn.Embedding, tokens: Tensor) -> Tensor:
-    """Return the vectors of tokens counted from 1, and zeros for 0."""
-    weight = embedding.weight
-    padded = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
-    return F.embedding(tokens, padded, padding_idx=0)

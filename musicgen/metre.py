@@ -33,19 +33,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from musicgen.attention import GUARD, Linear, eager_on_cpu, without_autocast
+from musicgen.attention import GUARD, eager_on_cpu, without_autocast
+from musicgen.linear import Linear
 from musicgen.parts import Clock, MetreConfig
 
 MIN_WEIGHT = 1e-20  # of powers of r: well above GUARD, and too small to change a float32 of 1
 CHUNKS = {"cpu": 128, "cuda": 256}  # positions: few fit a CPU's cache, a GPU wants large kernels
-
-
-class Times(NamedTuple):
-    """The current musical time and goal of each sequence."""
-
-    ticks: Tensor  # the time after the last token: (B,)
-    newest: Tensor  # period of each memory row's newest entry: (B, R); R = 0 without metric heads
-    goal: Tensor  # number of the current goal (performer.py), 0 before the first: (B,)
 
 
 def forward_fill(initial: Tensor, values: Tensor, valid: Tensor) -> Tensor:
@@ -224,11 +217,19 @@ class Metre(nn.Module):
         """Return `newest` before the first token: zeros, (B, R)."""
         return torch.zeros(batch, self.rows, device=self.periods.device)
 
-    def split(self, after: Tensor, before: Tensor, newest: Tensor) -> tuple[list[Chunk], Tensor]:
-        """Split tokens into chunks, given the times after and before each, (B, T) both.
+    def layout(
+        self, around: Tensor, newest: Tensor, *, whole: bool = False
+    ) -> tuple[MetreLayout, Tensor]:
+        """Return the places of tokens, given the times after and before each, (2, B, T).
 
-        Takes and returns the period of each row's newest entry, (B, R) float32.
+        Takes and returns the period of each row's newest entry, (B, R) float32; `whole` sequences are not continued.
         """
+        after, before = around
+        # The block of a sorted entry depends on later tokens, and with it the last bit of sums. So on a CPU, times are
+        # sorted only in training.
+        if whole and (torch.is_grad_enabled() or not eager_on_cpu(after)):
+            rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
+            return sort_times(rows.mT, periods.mT, self.ratios), newest
         size = CHUNKS.get(after.device.type, CHUNKS["cuda"])
         chunks = []
         for start in range(0, after.shape[1], size):
@@ -236,17 +237,6 @@ class Metre(nn.Module):
             chunk, newest = self._chunk(at, after[:, at], before[:, at], newest)
             chunks.append(chunk)
         return chunks, newest
-
-    def sort_whole(self, after: Tensor, before: Tensor) -> SortedTimes | None:
-        """Return the sorted times of whole sequences that are not continued, or None to use chunks.
-
-        The block of an entry depends on later tokens, and with it the last bit of sums. So on a CPU, sorted times are
-        used only in training.
-        """
-        if eager_on_cpu(after) and not torch.is_grad_enabled():
-            return None
-        rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
-        return sort_times(rows.mT, periods.mT, self.ratios)
 
     def _chunk(
         self, positions: slice, after: Tensor, before: Tensor, newest: Tensor

@@ -96,6 +96,11 @@ class PositionConfig:
     # Whether the encoding is valid only if attention weights are, or estimate, exp(q·k/√W).
     wants_softmax_kernel: ClassVar[bool] = False
 
+    @property
+    def musical(self) -> bool:
+        """Whether places are musical times instead of token numbers."""
+        return getattr(self, "time", "tokens") == "music"
+
     def check(self, stop: int) -> None:
         """Raise ValueError if a sequence of `stop` tokens is too long for the encoding."""
 
@@ -164,7 +169,10 @@ class SpeConfig(PositionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SineSpeConfig(SpeConfig):
-    """The paper's music models have 64 realisations, 5 sines (pop piano) or 8 (groove), and gates."""
+    """Sine SPE: templates that are sums of sines.
+
+    The paper's music models have 64 realisations, 5 sines (pop piano) or 8 (groove), and gates.
+    """
 
     sines: int = 5  # K
     time: Literal["tokens", "music"] = "tokens"
@@ -177,7 +185,10 @@ class SineSpeConfig(SpeConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvSpeConfig(SpeConfig):
-    """The paper's music models have 64 realisations, and 128 taps if gated, else 512."""
+    """Convolutional SPE: templates that are correlations of filters.
+
+    The paper's music models have 64 realisations, and 128 taps if gated, else 512.
+    """
 
     taps: int = 128  # P
 
@@ -188,7 +199,7 @@ class ConvSpeConfig(SpeConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteformerConfig(PositionConfig):
-    """Fixed random permutations drawn from `seed`; the flags are the paper's two ablations."""
+    """PermuteFormer: fixed random permutations drawn from `seed`; the flags are the paper's two ablations."""
 
     needs_linear_attention: ClassVar[bool] = True
 
@@ -203,10 +214,11 @@ class PermuteformerConfig(PositionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LrpeConfig(PositionConfig):
-    """`type` chooses Λ (the paper's solutions 1 to 3, and mixed, which rotates half of the features), `core` P.
+    """LRPE: features after a change of basis P, rotated or permuted by Λ.
 
-    The other options are those of the paper's code: angles are learned, or fixed (a falls geometrically, b rises
-    linearly to a quarter turn, c falls from there as 1/k), and Householder vectors are fixed or learned.
+    `type` chooses Λ (the paper's solutions 1 to 3, and mixed, which rotates half of the features), `core` P. The other
+    options are those of the paper's code: angles are learned, or fixed (a falls geometrically, b rises linearly to a
+    quarter turn, c falls from there as 1/k), and Householder vectors are fixed or learned.
     """
 
     needs_linear_attention: ClassVar[bool] = True
@@ -231,10 +243,10 @@ class LrpeConfig(PositionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FltConfig(PositionConfig):
-    """`mask` chooses the family of f.
+    """FourierLearner: an additive mask f of distances, by random features.
 
-    `frequencies` applies to the mask `local`: normal as in the paper, for which the variance of the estimate is
-    infinite, or folded, for which it is finite (LocalMask).
+    `mask` chooses the family of f. `frequencies` applies to the mask `local`: normal as in the paper, for which the
+    variance of the estimate is infinite, or folded, for which it is finite (LocalMask).
     """
 
     wants_softmax_kernel: ClassVar[bool] = True

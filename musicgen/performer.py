@@ -22,19 +22,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention import Linear, Sums, attend, linear
+from musicgen.attention import Sums, attend
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.guesses import Recall, recall_rows
-from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, Times, forward_fill
+from musicgen.linear import Linear, linear, numbered
+from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, forward_fill
 from musicgen.position import POSITIONS, Position
 from musicgen.recall import Recollection
 
@@ -79,20 +80,17 @@ class Passage:
     recalled: Tensor | None = None  # recalled tokens and their levels, (B, T, 4), from recall.py
     strength: Tensor | None = None  # weight of the recalled tokens, (B,); None means 1
     whole: bool = False  # whole sequences that are not continued: layers return no state
-    layer: int | None = None  # index of the layer in `code`; None means the layer's own number
 
-    def of_layer(self, layer: int) -> Passage:
-        """Return the passage for one layer of a pass over whole sequences."""
-        code, index = self.position.of_layer(self.code, layer)
-        return replace(self, code=code, layer=index, whole=True)
+    def of_layer(self, layer: int) -> Self:
+        """Return the passage with the code of one layer."""
+        return replace(self, code=self.position.of_layer(self.code, layer))
 
 
 class Attention(nn.Module):
     """Multi-head causal self-attention: linear with a feature map, softmax attention without one."""
 
-    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
+    def __init__(self, config: ModelConfig, features: FeatureMap | None) -> None:
         super().__init__()
-        self.layer = layer
         self.heads = config.heads
         self.backend: str | Sums = config.backend
         self.chunk = config.chunk
@@ -119,8 +117,7 @@ class Attention(nn.Module):
     def _token_heads(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return the output of all heads but the metric ones, (B, T, C) → (B, T, C), and the new state."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        layer = self.layer if passage.layer is None else passage.layer
-        q, k = passage.position.qk(q, k, passage.code, layer)
+        q, k = passage.position.qk(q, k, passage.code)
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
         else:
@@ -136,8 +133,7 @@ class Attention(nn.Module):
         Subclasses override it to mix tokens in other ways (evaluation/benchmarks/mixers.py).
         """
         position = passage.position
-        layer = self.layer if passage.layer is None else passage.layer
-        placed_fq, placed_fk = position.features(fq, fk, passage.code, layer)
+        placed_fq, placed_fk = position.features(fq, fk, passage.code)
         return attend(
             placed_fq,
             placed_fk,
@@ -232,10 +228,17 @@ class Goals(nn.Module):
 
     def forward(self, goals: Tensor) -> Tensor:
         """Return the embeddings of goal numbers, (…,) → (…, C); zeros for number 0."""
-        weight = self.vectors.weight
-        vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
-        # The gradient of plain indexing would be summed position by position on a GPU.
-        return F.embedding(goals, vectors, padding_idx=0)
+        return numbered(self.vectors.weight, goals)
+
+
+class Times(NamedTuple):
+    """The current musical time and goal of each sequence."""
+
+    ticks: Tensor  # the time after the last token: (B,)
+    newest: (
+        Tensor  # period of each row's newest entry (metre.py): (B, R); R = 0 without metric heads
+    )
+    goal: Tensor  # number of the current goal, 0 before the first: (B,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +279,7 @@ class Performer(nn.Module):
             if config.recall is not None:
                 self.recall = Recall(config.recall, config.vocabulary_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
-            self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
+            self.blocks = nn.ModuleList(self._block() for _ in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
             self.head = None
             if not config.tie_embeddings:
@@ -289,12 +292,12 @@ class Performer(nn.Module):
                 self.embedding.weight.normal_(0, config.width**-0.5, generator=generator)
                 redraw_features(self, generator)
 
-    def _block(self, layer: int) -> Block:
+    def _block(self) -> Block:
         config, features = self.config, None
         if config.attention == "linear":
             feature_map = FEATURES[config.features_name]
             features = feature_map(config.features, self.position.qk_width)
-        return Block(config, Attention(config, layer, features), FeedForward(config))
+        return Block(config, Attention(config, features), FeedForward(config))
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code of a batch of sequences; training draws a new one for each step."""
@@ -336,19 +339,6 @@ class Performer(nn.Module):
         """Process one token per row, (B,) → (B, V): the reference for the kernel."""
         return self.prefill(tokens[:, None], state)
 
-    def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
-        """Return a model with the same weights and another number of realisations of its stochastic encoding.
-
-        The random features are redrawn from the seed, since their input width is the number of realisations.
-        """
-        position = replace(self.config.position, realisations=realisations)
-        other = Performer(replace(self.config, position=position), seed)
-        other.to(self.embedding.weight.device)
-        fresh = other.state_dict()
-        same = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}
-        other.load_state_dict({**fresh, **same}, assign=True)
-        return other.train(self.training)
-
     def _start(self, code: Any) -> State:
         recalls = None if self.recall is None else ()
         return State(layers=(None,) * self.config.layers, code=code, position=0, recalls=recalls)
@@ -367,9 +357,7 @@ class Performer(nn.Module):
             ticks, newest, goal = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
-                metre = self.metre.sort_whole(around[0], around[1]) if whole else None
-                if metre is None:
-                    metre, newest = self.metre.split(around[0], around[1], newest)
+                metre, newest = self.metre.layout(around, newest, whole=whole)
             if self.goals is not None:
                 goals = self.goals.current(tokens, goal)
                 goal = goals[:, -1]
@@ -382,7 +370,7 @@ class Performer(nn.Module):
             recalled = recall_rows(recalls, tokens)
         passage = Passage(
             position=self.position, code=code, start=start, metre=metre, goals=goals,
-            recalled=recalled, strength=strength,
+            recalled=recalled, strength=strength, whole=whole,
         )  # fmt: skip
         after = State(layers=state.layers, code=code, position=stop, times=times, recalls=recalls)
         return passage, after
@@ -411,7 +399,7 @@ class Performer(nn.Module):
         x = self.embed(tokens, passage)
         layers = []
         for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            own = passage.of_layer(number) if whole else passage
+            own = passage.of_layer(number)
             if self.training and self.config.checkpoint_activations:
                 x, layer = checkpoint(block, x, own, layer, use_reentrant=False)
             else:

@@ -14,7 +14,7 @@ from musicgen.continuation import Continuation, Player, Take
 from musicgen.critic import FILE as CRITIC
 from musicgen.critic import Critic
 from musicgen.generation.batch import Network
-from musicgen.generation.request import DRAW, Request
+from musicgen.generation.request import DRAWN, Request
 from musicgen.generation.sampling import Sampling
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
@@ -81,7 +81,7 @@ class Playable(Player):
         bars: int | None = None,
         tokens: int | None = None,
         variations: int = Request.variations,
-        draw: int = DRAW,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         ends: bool = Request.ends,
@@ -142,7 +142,7 @@ class Playable(Player):
         parts: int | str | Collection[int | str] | None = None,
         tracks: Any = None,
         variations: int = Request.variations,
-        draw: int = DRAW,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
@@ -166,7 +166,7 @@ class Playable(Player):
         *,
         tracks: Any = None,
         variations: int = Request.variations,
-        draw: int = DRAW,
+        draw: int = DRAWN,
         seed: int = Request.seed,
         sampling: Sampling = Request.sampling,
         plan: dict[str, Any] | None = None,
@@ -224,9 +224,9 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     return Playable(
         name=card.name,
         language=model_language,
-        weights=partial(_read_weights, folder, device, card.sha256),
-        networks=partial(_read_network, folder, device, card.sha256),
-        critics=partial(_read_critic, folder),
+        read_performer=partial(_read_performer, folder, device, card.sha256),
+        read_network=partial(_read_network, folder, device, card.sha256),
+        read_critic=partial(_read_critic, folder),
         trained_length=card.trained_length,
         sha256=card.sha256,
         given=name,
@@ -293,7 +293,7 @@ def encoding_of(config: ModelConfig) -> str:
     ungated = getattr(position, "gated", True) is False
     variant = getattr(position, "type", None) or getattr(position, "mask", None)
     name = config.position_name + (" ungated" if ungated else "")
-    if getattr(position, "time", "tokens") == "music":
+    if position.musical:
         name += " in musical time"
     return f"{name} ({variant})" if variant else name
 
@@ -304,7 +304,7 @@ def _read_network(folder: Path, device: str, sha256: str) -> Network:
     if lacking(config):
         from musicgen.eager import EagerNetwork
 
-        return EagerNetwork(_read_weights(folder, device, sha256))
+        return EagerNetwork(_read_performer(folder, device, sha256))
     if device not in ("auto", "cpu"):
         device_of(device)  # which says what there is
     _check_same(card, sha256)
@@ -318,7 +318,7 @@ def _read_critic(folder: Path) -> Critic | None:
     return Critic.read(path) if path.is_file() else None
 
 
-def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
+def _read_performer(folder: Path, device: str, sha256: str) -> Performer:
     """Read the weights as a torch module."""
     from musicgen.weights import load as load_weights
 
@@ -346,7 +346,7 @@ def _untrained(name: str, device: str) -> Playable:
     return Playable(
         name=name,
         language=model_language,
-        weights=partial(_random_weights, config, device),
+        read_performer=partial(_random_performer, config, device),
         given=name,
         encoding=encoding_of(config),
         parameters=parameter_count(Performer(config, seed=None)),
@@ -354,7 +354,7 @@ def _untrained(name: str, device: str) -> Playable:
     )
 
 
-def _random_weights(config: ModelConfig, device: str) -> Performer:
+def _random_performer(config: ModelConfig, device: str) -> Performer:
     from musicgen.performer import Performer
 
     return Performer(config, seed=0).to(device_of(device)).eval()

@@ -20,7 +20,6 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from musicgen.attention import dequantise, quantise
 from musicgen.checkpoint import (
     CONFIG,
     FORMAT,
@@ -31,7 +30,9 @@ from musicgen.checkpoint import (
     check_finite,
     check_shape,
     checked_tensors,
+    dequantised,
     does_not_belong,
+    quantised,
     read_card,
     weights_path,
 )
@@ -92,7 +93,7 @@ def _stored(model: Performer, dtype: str) -> dict[str, Tensor]:
     for name, tensor in model.state_dict().items():
         tensor = tensor.detach().cpu()
         if name in matrices and dtype == "int8":
-            tensor, stored[name + SCALE] = quantise(tensor)
+            tensor, stored[name + SCALE] = map(torch.from_numpy, quantised(tensor.float().numpy()))
         elif name in matrices:
             tensor = tensor.to(getattr(torch, dtype))
         stored[name] = tensor.contiguous()
@@ -120,7 +121,7 @@ def _check_position(config: ModelConfig, stored: Mapping[str, np.ndarray], path:
 def _fill(model: Performer, found: Mapping[str, np.ndarray], path: Path) -> None:
     """Copy the stored tensors into a model; raise ValueError unless they are exactly those of the model."""
     expected = model.state_dict()
-    stored = {name: torch.from_numpy(array) for name, array in found.items()}
+    stored = dict(found)
     matrices = _matrices(model) & stored.keys()
     scales = {n: stored.pop(n + SCALE) for n in matrices if n + SCALE in stored}
     for name in sorted(expected.keys() ^ stored.keys()):
@@ -130,9 +131,9 @@ def _fill(model: Performer, found: Mapping[str, np.ndarray], path: Path) -> None
         check_shape(path, name, stored[name], tuple(tensor.shape))
         if name in scales:
             check_shape(path, name + SCALE, scales[name], tuple(tensor.shape[:1]))
-    tensors = {n: dequantise(t, scales[n].float()) if n in scales else t for n, t in stored.items()}
+    arrays = stored | {name: dequantised(stored[name], scale) for name, scale in scales.items()}
     # Copied, not assigned: a file's tensors have any alignment, on which the summation order of some kernels depends.
-    model.load_state_dict(tensors)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     for name in scales:  # their products can overflow
         check_finite(path, name, bool(expected[name].isfinite().all()))
 

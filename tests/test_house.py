@@ -31,14 +31,14 @@ FLOORS = {
 }
 # The layers of `musicgen` from the bottom up: each imports only from those before it.
 MUSICGEN_FLOORS = (
-    "common", "parts", "config", "checkpoint", "kernel", "recall", "attention", "features", "position", "metre",
-    "guesses", "performer", "weights", "generation", "eager", "pieces", "critic", "continuation", "completion",
+    "common", "parts", "config", "checkpoint", "kernel", "recall", "linear", "attention", "features", "position",
+    "metre", "guesses", "performer", "weights", "generation", "eager", "pieces", "critic", "continuation", "completion",
     "playable",
 )  # fmt: skip
 # The modules of `musicgen` that learn, with torch. The others play, without it.
 LEARN = {
     "musicgen.performer", "musicgen.attention", "musicgen.features", "musicgen.metre", "musicgen.position",
-    "musicgen.guesses", "musicgen.weights", "musicgen.eager", "musicgen.common.learning",
+    "musicgen.linear", "musicgen.guesses", "musicgen.weights", "musicgen.eager", "musicgen.common.learning",
 }  # fmt: skip
 # Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {

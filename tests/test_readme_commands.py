@@ -29,8 +29,8 @@ from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.bench import WORKLOADS, Workload
 from evaluation.benchmarks.tasks import Recipe
 from tests.app.web.browser import serving
+from tests.training.data.mma_stand_in import install as install_mma
 from tests.training.data.sources import on_disk as disk
-from tests.training.making.stand_in import install as install_mma
 from training.config import RunConfig
 from training.data.sources import SOURCES
 

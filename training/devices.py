@@ -50,10 +50,7 @@ class Devices:
         self.rank, self.count = processes()
         self.is_first = self.rank == 0
         self.mixed = config.precision == "bf16-mixed"
-        kind = config.accelerator
-        if kind == "auto":
-            has_mps = torch.backends.mps.is_available()
-            kind = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
+        kind = kind_of(config.accelerator)
         self.device = torch.device(kind)
         if kind == "cuda":
             self.device = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")))
@@ -67,11 +64,11 @@ class Devices:
         self._control = dist.new_group(backend="gloo") if self.count > 1 else None
 
     def module_of(self, model: Performer) -> nn.Module:
-        """Move a model to the device; return the module that computes its loss."""
+        """Move a model to the device; return the module through which it is trained."""
         module = TrainedModel(model, self.device, mixed=self.mixed)
         if self.count == 1:
             return module
-        # The only buffers, random features, are drawn with the same seed by every process.
+        # The buffers are constants, or drawn with the same seed by every process.
         return DistributedDataParallel(module, broadcast_buffers=False)
 
     def without_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
@@ -99,6 +96,14 @@ class Devices:
             dist.barrier()
 
 
+def kind_of(accelerator: str) -> str:
+    """Return the kind of device; `auto` is the first GPU that this machine has, or its processor."""
+    if accelerator != "auto":
+        return accelerator
+    has_mps = torch.backends.mps.is_available()
+    return "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
+
+
 def check_device(config: DeviceConfig) -> None:
     """Raise ValueError if this machine does not have the device of a configuration."""
     has = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
@@ -123,11 +128,11 @@ def with_precision(config: RunConfig) -> RunConfig:
 
 
 def fastest(accelerator: str) -> Literal["32-true", "bf16-mixed"]:
-    """Return the fastest precision of a device; others than these emulate bfloat16."""
-    if accelerator in ("auto", "cuda") and torch.cuda.is_available():
-        multiplies = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif accelerator == "mps" or (accelerator == "auto" and torch.backends.mps.is_available()):
-        multiplies = False
+    """Return the fastest precision of a device; others emulate bfloat16."""
+    kind = kind_of(accelerator)
+    if kind == "cuda":
+        has_it = torch.cuda.is_available()
+        multiplies = has_it and torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        multiplies = multiplies_bfloat16() is not None
+        multiplies = kind == "cpu" and multiplies_bfloat16() is not None
     return "bf16-mixed" if multiplies else "32-true"

@@ -40,6 +40,7 @@ class MuonAndAdam(AdamW):
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Take a step; Adam does not change the matrices, as their gradients are None by then."""
+        assert closure is None, "the gradients are computed before the step"
         for group in self.param_groups:
             if MUON in group:
                 self._update_matrices(group)

@@ -41,7 +41,7 @@ def model_readme(model: ModelConfig, card: Card, measured: Measured, exact: Meas
         **run_folder.flat(model.plain(), "model."),
     }
     losses = [
-        (name, loss(one.inside), loss(one.beyond))
+        (name, written(one.inside), written(one.beyond))
         for name, one in ((card.dtype, measured), ("float32", exact))
     ]
     parts = [
@@ -57,7 +57,7 @@ def model_readme(model: ModelConfig, card: Card, measured: Measured, exact: Meas
     return "\n\n".join(parts) + "\n"
 
 
-def loss(value: float | None) -> str:
+def written(value: float | None) -> str:
     """Format a loss for a table."""
     return "–" if value is None else f"{value:.4f}"
 

@@ -254,7 +254,7 @@ class Round:
             self.say(self.progressed)
 
     def write(self, ending: str) -> None:
-        """Write the results: the run, its tables for people, and a summary."""
+        """Write the results: the run, its log, and a summary."""
         run = self.current
         if run is None:
             return

@@ -160,8 +160,8 @@ def _fixed_settings(model: Performer) -> dict[str, object]:
     return {key: value for key, value in model.config.plain().items() if key not in CHANGEABLE}
 
 
-# Settings that can change between the sessions of a run.
-_CHANGEABLE = (
+# Settings that can change between the sessions of a run without a remark.
+_UNREMARKED = (
     *("run", "log_every", "save_every", "keep", "data.folder", "data.workers"),
     *("device.accelerator", "device.compile"),
     *("validation.batch", "validation.patience"),
@@ -216,7 +216,7 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
 
 
 def differences(config: RunConfig) -> list[str]:
-    """Return how a configuration differs from that of the run saved in its folder, apart from _CHANGEABLE settings."""
+    """Return how a configuration differs from that of the run saved in its folder, apart from _UNREMARKED settings."""
     saved = Path(config.run) / CONFIG
     if not saved.is_file() or newest(Path(config.run)) is None:
         return []
@@ -227,7 +227,7 @@ def differences(config: RunConfig) -> list[str]:
     return [
         f"{key} was {before.get(key)} and is {after.get(key)}"
         for key in keys
-        if key not in _CHANGEABLE
+        if key not in _UNREMARKED
     ]
 
 

@@ -30,7 +30,7 @@ def _make_groove(arguments: argparse.Namespace) -> None:
     """Make the set, and print its number of files."""
     from tokenization.wording import counted
     from training.data.archive import unpacked
-    from training.groove_set import make_groove_set
+    from training.data.groove_set import make_groove_set
 
     if arguments.seed < 0:
         raise ValueError(f"--seed is {arguments.seed}; it must be 0 or more")

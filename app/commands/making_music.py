@@ -159,7 +159,7 @@ def _range(text: str) -> tuple[int, int]:
 
 def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     """Declare the shared options; with `lengths`, also those of commands that write music of a given length."""
-    from musicgen.generation.request import DRAW, Request
+    from musicgen.generation.request import DRAWN, Request
     from musicgen.generation.sampling import CONTROLS
     from musicgen.playable import DEFAULT
 
@@ -174,7 +174,7 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
     if lengths:
         _add_lengths(parser)
     parser.add_argument(
-        "--draw", type=int, default=DRAW, metavar="N",
+        "--draw", type=int, default=DRAWN, metavar="N",
         help="draw N for each take and keep the most convincing, if the model has a critic (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(

@@ -21,7 +21,7 @@ from app.web.guard import Room, make_room
 from app.web.one_step import OneStep, Sent, decoded
 from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen import playable
-from musicgen.generation.request import DRAW
+from musicgen.generation.request import DRAWN
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 from musicgen.pieces import Piece
 from tokenization.score import Score
@@ -213,7 +213,7 @@ def add_api(api: Api) -> None:
     def go_on(
         file: FileData | None = None, model: str = first_model, prompt_bars: int = 0, bars: int = 16,
         variations: int = 1, sampling: Drawn = NOTHING, ends: bool = False, chords: str = "",
-        draw: int = DRAW, request: gr.Request | None = None,
+        draw: int = DRAWN, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Continue a music file after its first prompt_bars (0: all), or start a new piece.
 
@@ -229,7 +229,7 @@ def add_api(api: Api) -> None:
     def begin(
         model: str = first_model, style: str = "", key: str = "", tempo: float = 0, metre: str = "",
         parts: str = "", form: str = "", bars: int = 16, variations: int = 1, sampling: Drawn = NOTHING,
-        ends: bool = False, chords: str = "", draw: int = DRAW, request: gr.Request | None = None,
+        ends: bool = False, chords: str = "", draw: int = DRAWN, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write a new piece in a style, key, tempo, metre, parts and form; the model chooses what is empty."""
         wanted = {
@@ -245,7 +245,7 @@ def add_api(api: Api) -> None:
     @with_sampling
     def infill(
         file: FileData, model: str = first_model, first: int = 1, last: int = 1, variations: int = 1,
-        sampling: Drawn = NOTHING, parts: str = "", draw: int = DRAW, request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, parts: str = "", draw: int = DRAWN, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Rewrite some bars of a file, all parts or those named; every other note stays as it is."""
         wanted = {
@@ -257,7 +257,7 @@ def add_api(api: Api) -> None:
     @with_sampling
     def accompany(
         file: FileData, model: str = first_model, parts: str = "drums", variations: int = 1,
-        sampling: Drawn = NOTHING, draw: int = DRAW, request: gr.Request | None = None,
+        sampling: Drawn = NOTHING, draw: int = DRAWN, request: gr.Request | None = None,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass, E-Guitar, +violin", to its other parts, which stay unchanged."""
         wanted = {

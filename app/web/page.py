@@ -10,7 +10,7 @@ from typing import Any
 
 from app.web.composing.requests import MOST_BARS, MOST_DRAWN, MOST_VARIATIONS, unsupported
 from app.web.offered_models import EXAMPLES, OfferedModels
-from musicgen.generation.request import DRAW
+from musicgen.generation.request import DRAWN
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 
 TITLE = "musicgen"
@@ -72,7 +72,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         "mostBars": MOST_BARS,
         "mostVariations": MOST_VARIATIONS,
         "mostDrawn": MOST_DRAWN,
-        "usuallyDrawn": DRAW,
+        "usuallyDrawn": DRAWN,
         "sampling": [
             {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
             for name, control in CONTROLS.items()

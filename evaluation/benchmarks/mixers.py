@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from musicgen.attention import GUARD, Linear, parallel_sums
+from musicgen.attention import GUARD, parallel_sums
 from musicgen.config import ModelConfig
 from musicgen.features import FeatureMap
+from musicgen.linear import Linear
 from musicgen.performer import Attention, Passage
 from musicgen.position.base import horizon_decays
 
@@ -48,8 +49,8 @@ class WholePassage(Passage):
 class WholeAttention(Attention):
     """Bidirectional attention."""
 
-    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap) -> None:
-        super().__init__(config, layer, features)
+    def __init__(self, config: ModelConfig, features: FeatureMap) -> None:
+        super().__init__(config, features)
         self.backend = partial(sums_both_ways, chunk=config.chunk)
 
     def attend(
@@ -99,9 +100,9 @@ class TokenDecayAttention(Attention):
     """Attention with a decay by token; `normed` like the delta rule, it is the control for it."""
 
     def __init__(
-        self, config: ModelConfig, layer: int, features: FeatureMap | None, *, normed: bool = False
+        self, config: ModelConfig, features: FeatureMap | None, *, normed: bool = False
     ) -> None:
-        super().__init__(config, layer, features)
+        super().__init__(config, features)
         self.norm = nn.LayerNorm(config.head_width) if normed else None
         self.gate = Linear(config.width, config.heads)
         nn.init.zeros_(self.gate.weight)
@@ -155,8 +156,8 @@ def delta_sums(q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:
 class DeltaAttention(Attention):
     """Attention by the delta rule; its output is normalised per head, since its weights do not sum to 1."""
 
-    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap) -> None:
-        super().__init__(config, layer, features)
+    def __init__(self, config: ModelConfig, features: FeatureMap) -> None:
+        super().__init__(config, features)
         self.rate = Linear(config.width, config.heads)
         nn.init.zeros_(self.rate.weight)
         nn.init.zeros_(self.rate.bias)
@@ -169,18 +170,16 @@ class DeltaAttention(Attention):
         return self.norm(delta_sums(fq, fk, v, self.rate(x).sigmoid())), None
 
 
-def mixed(
-    attention: Attention, mixer: str, config: ModelConfig, layer: int, width: int
-) -> Attention:
+def mixed(attention: Attention, mixer: str, config: ModelConfig, width: int) -> Attention:
     """Return the kind of attention named `mixer`, with the same projections."""
     if mixer in ("linear", "softmax"):
         return attention
     unit = UnitFeatures(width, width, None)
     if mixer == "decay_by_token":
-        other: Attention = TokenDecayAttention(config, layer, attention.features)
+        other: Attention = TokenDecayAttention(config, attention.features)
     elif mixer == "decay_by_token_normed":
-        other = TokenDecayAttention(config, layer, unit, normed=True)
+        other = TokenDecayAttention(config, unit, normed=True)
     else:
-        other = DeltaAttention(config, layer, unit)
+        other = DeltaAttention(config, unit)
     other.qkv, other.output, other.metre = attention.qkv, attention.output, attention.metre
     return other

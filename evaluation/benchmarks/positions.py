@@ -58,7 +58,7 @@ class GridPermuteformer(Position):
         parts = zip(self.powers, times.long().unbind(-1), self.offsets, strict=True)
         return torch.cat([powers(column) + offset for powers, column, offset in parts], -1)
 
-    def features(self, fq: Tensor, fk: Tensor, code: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
         """Permute: (B, T, H, M) → (B, T, H, M)."""
         return permuted(fq, fk, code)
 

@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from evaluation.benchmarks.mixers import WholeAttention, WholePassage, mixed
 from evaluation.benchmarks.variants import Variant, model_config, position_of
-from musicgen.attention import Linear
 from musicgen.common.learning import cosine_rate, generator_of, parameter_groups, seed_of
 from musicgen.features import FEATURES, FeatureMap
+from musicgen.linear import Linear
 from musicgen.performer import Block, FeedForward, Performer, draw_weights, redraw_features
 from tokenization.records import check_fields
 
@@ -63,20 +63,18 @@ class Classifier(nn.Module):
                 else nn.Linear(vectors, config.width)
             )
             self.dropout = nn.Dropout(config.dropout)
-            self.blocks = nn.ModuleList(self._block(chosen, n) for n in range(config.layers))
+            self.blocks = nn.ModuleList(self._block(chosen) for _ in range(config.layers))
             self.norm = nn.LayerNorm(config.width)
             self.hidden = Linear((4 if pairs else 1) * config.width, config.feedforward)
             self.head = Linear(config.feedforward, classes)
         self._initialise(torch.Generator().manual_seed(seed))
 
-    def _block(self, chosen: Variant, layer: int) -> Block:
+    def _block(self, chosen: Variant) -> Block:
         config = self.config
         width = self.position.qk_width
         features: FeatureMap = FEATURES[config.features_name](config.features, width)
-        attention = WholeAttention(config, layer, features)
-        return Block(
-            config, mixed(attention, chosen.mixer, config, layer, width), FeedForward(config)
-        )
+        attention = WholeAttention(config, features)
+        return Block(config, mixed(attention, chosen.mixer, config, width), FeedForward(config))
 
     @torch.no_grad()
     def _initialise(self, generator: Generator) -> None:
@@ -108,8 +106,8 @@ class Classifier(nn.Module):
         passage = WholePassage(
             position=self.position, code=code, start=0, metre=None, present=padded
         )
-        for block in self.blocks:
-            x, _ = block(x, passage, None)
+        for number, block in enumerate(self.blocks):
+            x, _ = block(x, passage.of_layer(number), None)
         if self.pool == "first":
             return self.norm(x[:, 0])
         kept = present.unsqueeze(-1).to(x.dtype)

@@ -135,10 +135,8 @@ def position_of(chosen: Variant, config: ModelConfig) -> Position:
 def language_model(chosen: Variant, config: ModelConfig, seed: int) -> Performer:
     """Build a model that predicts the next token, with the variant's kind of attention."""
     model = Performer(config, seed)
-    for layer, block in enumerate(model.blocks):
+    for block in model.blocks:
         assert isinstance(block, Block)
         assert isinstance(block.attention, Attention)
-        block.attention = mixed(
-            block.attention, chosen.mixer, config, layer, model.position.qk_width
-        )
+        block.attention = mixed(block.attention, chosen.mixer, config, model.position.qk_width)
     return model

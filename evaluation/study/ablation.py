@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
                 parameter.zero_()
     elif part in REALISATIONS:
         number = int(REALISATIONS[part] * model.config.position.realisations)
-        return model.with_realisations(max(1, number), seed)
+        return with_realisations(model, max(1, number), seed)
     elif part == "gates open":
         changed.get_parameter("position.gates").fill_(OPEN)
     elif part == "positions all one":
@@ -67,10 +68,22 @@ def without(model: Performer, part: str, seed: int = 0) -> Performer:
             output: Any = block.get_submodule("attention.output")
             output.weight[:, model.config.width :] = 0
     elif part == "decay off":
-        position.forgetting = None
-        if isinstance(ratio := getattr(position, "ratio", None), Tensor):  # PermuteFormer's own
-            ratio.fill_(1)
+        position.fixed_decay = None
     return changed
+
+
+def with_realisations(model: Performer, realisations: int, seed: int = 0) -> Performer:
+    """Return a model with the same weights and another number of realisations of its stochastic encoding.
+
+    The random features are redrawn from the seed, since their input width is the number of realisations.
+    """
+    position = replace(model.config.position, realisations=realisations)
+    other = Performer(replace(model.config, position=position), seed)
+    other.to(model.embedding.weight.device)
+    fresh = other.state_dict()
+    same = {name: t for name, t in model.state_dict().items() if t.shape == fresh[name].shape}
+    other.load_state_dict({**fresh, **same}, assign=True)
+    return other.train(model.training)
 
 
 def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:

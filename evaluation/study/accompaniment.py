@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.style import METRICS, profiles, similarities
-from evaluation.study.piece_jobs import Measure, held_out_piece, model_of, style_of
-from musicgen.completion import TokenCompletion
+from evaluation.study.piece_jobs import Measure, TokenCompletion, held_out_piece, model_of, style_of
 from musicgen.generation.request import Request
 from tokenization.analysis.chords import PITCH_CLASSES, TONES
 from tokenization.analysis.hearing import chord_changes_in_four_four, recognise

@@ -23,12 +23,12 @@ from evaluation.study.extrapolation import position_losses
 from evaluation.study.piece_jobs import (
     END,
     Measure,
+    TokenCompletion,
     continued,
     held_out_piece,
     model_of,
     score_of,
 )
-from musicgen.completion import TokenCompletion
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL

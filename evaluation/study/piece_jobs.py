@@ -18,12 +18,12 @@ from evaluation.study.experiments import (
     probed_length,
 )
 from musicgen.continuation import Continuation, Generation
-from musicgen.generation.request import Request
+from musicgen.generation.request import Order, Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from musicgen.playable import Playable, find, load
 from tokenization.analysis.playing import playing_of
-from tokenization.language import Encoded, Language
+from tokenization.language import Encoded, Goal, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 from tokenization.wording import counted
@@ -94,6 +94,24 @@ def held_out(
 
 Measure = Generator[Sequence[Generation], None, Rows]
 """A measurement that yields the generations it needs, and continues once they are finished."""
+
+
+class TokenCompletion(Generation):
+    """The completion of a piece given as tokens alone."""
+
+    def __init__(self, model: Playable, goal: Goal, request: Request) -> None:
+        """Take a goal for the piece in the model's language."""
+        asked = Order(
+            request=request, ids=goal.prompt, grammar=goal.grammar, sources=goal.sources,
+            elsewhere=tuple(goal.elsewhere.tolist()),
+        )  # fmt: skip
+        super().__init__(model, asked)
+        self.goal = goal
+
+    def whole(self) -> np.ndarray:
+        """Return the tokens of the whole piece; raises the error that ended the work, if any."""
+        self.check()
+        return self.goal.whole(self.sequences()[0])
 
 
 def draw_pieces(

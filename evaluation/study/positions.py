@@ -175,7 +175,7 @@ def encoding_alone(model: Performer, tokens: Tensor, seed: int = 0) -> Sides:
     clock = model.config.clock
     pace = None if clock is None else max(1, clock.bar_ticks // SIXTEENTHS)
     sides = sides_of(model, tokens, [0], seed, pace)[0]
-    return sides if model.position.forgetting is None else replace(sides, decay=None)
+    return sides if model.config.horizons is None else replace(sides, decay=None)
 
 
 # The experiment.

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.piece_jobs import Measure, held_out_piece, model_of
-from musicgen.completion import TokenCompletion
+from evaluation.study.piece_jobs import Measure, TokenCompletion, held_out_piece, model_of
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from tokenization.analysis.metres import bar_count, bar_lines

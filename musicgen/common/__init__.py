@@ -1,1 +1,1 @@
-"""Shared by several packages: processes and workers, seeds and learning rates, intervals of means."""
+"""Seeds, learning rates, and the machine."""

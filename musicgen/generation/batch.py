@@ -31,7 +31,7 @@ class NetworkState(Protocol):
 
     @property
     def bytes(self) -> int:
-        """The size that the state can reach without growing with the sequence."""
+        """The size of the state, with all the metric memory that it can fill."""
         ...
 
     def copy(self) -> Self:

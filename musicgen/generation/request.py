@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,15 +14,15 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
-DRAW = 2  # by default, of commands, library and endpoints: the best of 2 is chosen in at most twice the time
+DRAWN = 2  # by default, by commands, library and endpoints: the best of 2 is chosen in at most twice the time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What to write; the length is `tokens` if given, else `bars`. `Playable.continue_` explains the fields.
 
-    Commands, page and library build it, with these defaults, and the engine receives it unchanged. The same request to
-    the same model gives the same tokens.
+    Commands, endpoints and library build it, with these defaults except for `draw`, which is DRAWN there. The engine
+    receives it unchanged. The same request to the same model gives the same tokens.
     """
 
     bars: int = 16
@@ -89,12 +89,11 @@ class Order:
         sources, recall = tuple(sorted(self.sources.items())), self.request.sampling.recall
         return self.ids.tobytes(), self.elsewhere, self.unlike, sources, self.varies, recall
 
-
-def order(request: Request, ids: np.ndarray, grammar: Grammar, **more: Any) -> Order:
-    """Return the order for a request; `grammar`, before the prompt's first token, is copied and advanced over it."""
-    grammar = grammar.select(np.zeros(1, dtype=np.int64))
-    grammar.take(ids)
-    return Order(request=request, ids=ids, grammar=grammar, **more)
+    def after_prompt(self) -> Self:
+        """Return the order with a copy of its grammar that has taken the prompt."""
+        grammar = self.grammar.select(np.zeros(1, dtype=np.int64))
+        grammar.take(self.ids)
+        return replace(self, grammar=grammar)
 
 
 class Progress:
@@ -129,7 +128,7 @@ class Job(Progress):
     def __init__(
         self, wanted: Order, cancelled: Callable[[], bool] = lambda: False, owner: str = ""
     ) -> None:
-        """Begin without tokens. The machine's time is shared equally among owners."""
+        """Begin an order without tokens. The machine's time is shared equally among owners."""
         variations = wanted.request.variations
         super().__init__(variations)
         self.ids, self.order, self.request = wanted.ids, wanted, wanted.request

@@ -30,9 +30,8 @@ class Kinds:
     """The tokens of a vocabulary grouped by kind."""
 
     of: np.ndarray  # the kind of each token, (V,)
-    untouched: Collection[
-        int
-    ] = ()  # tokens whose whole kinds are sampled at temperature 1 without limits
+    # Tokens whose whole kinds are sampled at temperature 1 without limits; a temperature of 0 holds for all kinds.
+    untouched: Collection[int] = ()
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of each token's kind from 0, (V,), and which kinds are untouched, (K,)."""

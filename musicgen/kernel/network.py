@@ -98,19 +98,6 @@ class KernelNetwork:
             self._items.write(some)
             self.kernel.call("advance", len(some), self._items.address)
 
-    def logits(
-        self, state: State, tokens: np.ndarray, guesses: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Append tokens to one state, and return the logits after each: (T,) → (T, V)."""
-        found, width, size = [], int(self.fields["head_outputs"]), int(self.fields["vocabulary"])
-        for start in range(0, len(tokens), ITEMS):
-            some = slice(start, start + ITEMS)
-            count = len(tokens[some])
-            self.advance([state] * count, tokens[some], None if guesses is None else guesses[some])
-            rows = self.kernel.machine.read(int(self.fields["logits"]), 4 * count * width)
-            found.append(rows.view(np.float32).reshape(count, width)[:, :size])
-        return np.concatenate(found)
-
     def _reserve(self, count: int) -> None:
         """Let the kernel see what was given back, and take more blocks if fewer than these are free."""
         while self._returned:

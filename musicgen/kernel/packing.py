@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.checkpoint import SCALE, check_shape, does_not_belong
+from musicgen.checkpoint import SCALE, check_shape, does_not_belong, quantised
 from musicgen.config import ModelConfig
 from musicgen.kernel.host import Kernel, Span
 from musicgen.parts import (
@@ -203,9 +203,7 @@ class Packing:
         weight = self._tensor(f"{name}.weight", outputs, inputs)
         if weight.dtype == np.int8:
             return weight, self._tensor(f"{name}.weight{SCALE}", outputs)
-        scale = np.abs(weight).max(1) / np.float32(127)
-        scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
-        return np.rint(weight / scale[:, None]).astype(np.int8), scale
+        return quantised(weight)
 
     def _matrices(
         self, field: str, layers: Sequence[Sequence[str]], outputs: Sequence[int], inputs: int, *, bias: bool
@@ -236,9 +234,7 @@ class Packing:
 
     def _time(self) -> None:
         config, clock, metre = self._config, self._config.clock, self._config.metre
-        needed = clock is not None and (
-            metre or config.goals or getattr(config.position, "time", "") == "music"
-        )
+        needed = clock is not None and (metre or config.goals or config.position.musical)
         steps, tick = np.zeros(config.vocabulary_size), np.full(config.vocabulary_size, -1)
         goals = np.zeros(config.vocabulary_size)
         if clock is not None:
@@ -272,7 +268,7 @@ class Packing:
         name, heads, width = config.position_name, config.heads, config.head_width
         slots, waves, taps, gated = 1, 0, 0, False
         frequencies, offsets, gains, mix, scale = None, None, None, None, 0.0
-        musical = getattr(position, "time", "tokens") == "music"
+        musical = position.musical
         if name in ("sine_spe", "conv_spe"):
             slots = 1 if position.shared else config.layers
             gated = position.gated

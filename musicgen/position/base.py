@@ -8,8 +8,9 @@ forward pass runs
     code = position.begin(generator)             once per training batch or generated sequence
     code = position.cover(code, start, stop)     once per forward pass, and passed on to the next one
     x = position.embed(x, start)                 once, after the token embedding
-    q, k = position.qk(q, k, code, layer)             in each layer, before the feature map
-    fq, fk = position.features(fq, fk, code, layer)   in each layer, after the feature map
+    own = position.of_layer(code, layer)         in each layer: the part of the code that it needs
+    q, k = position.qk(q, k, own)                in each layer, before the feature map
+    fq, fk = position.features(fq, fk, own)      in each layer, after the feature map
 
 `start` is the position of the first of the T tokens: t for one generated token (T = 1), 0 for a whole sequence. If the
 encoding counts musical time (`time: music`), `cover` also takes the times of each row's tokens. No hook may compute a
@@ -102,19 +103,19 @@ class Position(nn.Module):
     # Whether the denominator of attention is computed from the encoded features, like the numerator. If these can be
     # negative, it is computed from the features before encoding.
     normaliser_is_positioned: bool = True
-    forgetting: Tensor | None
+    fixed_decay: Tensor | None
 
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__()
         self.config = config
         self.shape = shape
-        forgetting = None if shape.horizons is None else horizon_decays(shape.horizons, shape.heads)
-        self.register_buffer("forgetting", forgetting, persistent=False)
+        decay = None if shape.horizons is None else horizon_decays(shape.horizons, shape.heads)
+        self.register_buffer("fixed_decay", decay, persistent=False)
 
     @property
     def musical(self) -> bool:
         """Whether places are musical times, which `cover` then requires, instead of token numbers."""
-        return getattr(self.config, "time", "tokens") == "music"
+        return self.config.musical
 
     def places(self, start: int, stop: int, times: Tensor | None) -> Tensor:
         """Return the places of a window's tokens: their numbers, (T,), or the times of queries and keys, (2, B, T)."""
@@ -132,9 +133,9 @@ class Position(nn.Module):
     def decay(self) -> Tensor | None:
         """The decay r in (0, 1] of each head's past per token, (H,), or None.
 
-        The model's `horizons` set it for any encoding.
+        The model's `horizons` fix it for any encoding; without them, an encoding can have its own.
         """
-        return self.forgetting
+        return self.fixed_decay
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code of a sequence (noise, say), which a batch and all layers share."""
@@ -159,17 +160,17 @@ class Position(nn.Module):
         """Encode the embeddings (absolute encodings), (B, T, C) → (B, T, C)."""
         return x
 
-    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
+    def of_layer(self, code: Any, layer: int) -> Any:
+        """Return what the hooks of one layer need of a covered code.
+
+        If it differs only in tensors, torch.compile compiles a single layer for all of them.
+        """
+        return code
+
+    def qk(self, q: Tensor, k: Tensor, code: Any) -> tuple[Tensor, Tensor]:
         """Encode queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
 
-    def of_layer(self, code: Any, layer: int) -> tuple[Any, int]:
-        """Return the part of a code that one layer's hooks need, and the layer's index in it.
-
-        If the index is 0 for all layers, torch.compile compiles a single layer for all of them.
-        """
-        return code, 0
-
-    def features(self, fq: Tensor, fk: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Any) -> tuple[Tensor, Tensor]:
         """Encode the features after the feature map: (B, T, H, M) → (B, T, H, M')."""
         return fq, fk

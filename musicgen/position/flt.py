@@ -120,7 +120,7 @@ class AppendedFeatures(Position):
         """The head width, plus a cosine and a sine for each random frequency."""
         return self.shape.head_width + 2 * self.config.random_features
 
-    def qk(self, q: Tensor, k: Tensor, code: FltCode, layer: int) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: FltCode) -> tuple[Tensor, Tensor]:
         """Append the features, (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f).
 
         The feature map will divide by the fourth root of the new width, so q and k are scaled to correct for it.

@@ -66,9 +66,7 @@ class Lrpe(Position):
             return waves(self.learned(), places, like=self.learned.offsets)
         return waves(as_float64(self.angles) / (2 * math.pi), places, like=self.angles)
 
-    def features(
-        self, fq: Tensor, fk: Tensor, code: tuple[Tensor, ...], layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Return Λ⁽ˢ⁾ P φ: (B, T, H, M) → (B, T, H, M), or (B, T, H, 2M) for type unitary."""
         both = torch.stack([fq, fk])
         encoded = self._encode(both, code).to(fq.dtype)

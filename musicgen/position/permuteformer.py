@@ -79,28 +79,16 @@ def _cycles(permutation: list[int]) -> list[list[int]]:
 class Permuteformer(Position):
     """Permutes the features of queries and keys by a power, the position, of each head's permutation."""
 
-    ratio: Tensor
-
     def __init__(self, config: PermuteformerConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        # The values of the authors' code.
-        ratio = torch.sigmoid(3 * torch.arange(shape.heads) / shape.heads + 2)
-        self.register_buffer("ratio", ratio, persistent=False)
+        if self.fixed_decay is None and config.with_decay:  # r has the values of the authors' code
+            self.fixed_decay = torch.sigmoid(3 * torch.arange(shape.heads) / shape.heads + 2)
         if config.with_permutation:
             self.powers = PermutationPowers(shape.heads, shape.features, config.seed)
-
-    @property
-    def decay(self) -> Tensor | None:
-        """The ratio r of each head, (H,): that of the model's horizons, or else the authors', or None."""
-        if self.forgetting is not None:
-            return self.forgetting
-        return self.ratio if self.config.with_decay else None
 
     def window(self, places: Tensor) -> Tensor | None:
         """Return the powers of the permutations, (T, H, M); in musical time (2, B, T, H, M)."""
         return self.powers(places) if self.config.with_permutation else None
 
-    def features(
-        self, fq: Tensor, fk: Tensor, code: Tensor | None, layer: int
-    ) -> tuple[Tensor, Tensor]:
+    def features(self, fq: Tensor, fk: Tensor, code: Tensor | None) -> tuple[Tensor, Tensor]:
         return (fq, fk) if code is None else permuted(fq, fk, code)

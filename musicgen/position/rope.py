@@ -48,6 +48,6 @@ class Rope(Position):
         cosine, sine = waves(self.frequencies, places, like=self.frequencies)
         return cosine.unsqueeze(-2), sine.unsqueeze(-2)
 
-    def qk(self, q: Tensor, k: Tensor, code: Any, layer: int) -> tuple[Tensor, Tensor]:
+    def qk(self, q: Tensor, k: Tensor, code: Any) -> tuple[Tensor, Tensor]:
         rotated = rotate(torch.stack([q, k]), *code).to(q.dtype)
         return rotated[0], rotated[1]

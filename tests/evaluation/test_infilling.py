@@ -5,7 +5,7 @@ import pytest
 
 from evaluation.study.extrapolation import position_losses
 from evaluation.study.form_and_infilling import f1, gap_losses, likeness
-from musicgen.completion import TokenCompletion
+from evaluation.study.piece_jobs import TokenCompletion
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import MUSICAL
 from musicgen.playable import Playable

@@ -18,7 +18,9 @@ from tokenization.language import Language, language
 def toy_playable(language: Language) -> Playable:
     sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "dropout": 0.0}
     config = ModelConfig.preset("tiny", vocabulary_size=len(language.vocabulary), **sizes)
-    return Playable(name="toy", language=language, weights=lambda: Performer(config, 0).eval())
+    return Playable(
+        name="toy", language=language, read_performer=lambda: Performer(config, 0).eval()
+    )
 
 
 def sure_playable(language: Language) -> Playable:
@@ -34,7 +36,7 @@ def sure_playable(language: Language) -> Playable:
                 guess.weight.copy_(100 * model.embedding.weight)
         return model
 
-    return Playable(name="sure", language=language, weights=weights)
+    return Playable(name="sure", language=language, read_performer=weights)
 
 
 def write_model(folder: Path, spoken: str, position: Any, **training: object) -> str:

@@ -1,4 +1,4 @@
-"""Attention against the double sum that defines it or a faster form, linear layers, and 8-bit weights."""
+"""Attention against the double sum that defines it or a faster form, and linear layers."""
 
 import sys
 from functools import partial
@@ -11,18 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from musicgen.attention import (
-    Linear,
     Sums,
     attend,
     blockwise_sums,
-    dequantise,
     exact_sums,
     map_state,
     parallel_sums,
-    quantise,
     step_sums,
     without_autocast,
 )
+from musicgen.linear import Linear
 from musicgen.performer import softmax_attend
 from tests.musicgen.toys import generator
 
@@ -225,16 +223,3 @@ def test_without_autocast_products_keep_their_precision():
         assert (x @ x).dtype is torch.bfloat16
     with without_autocast(cpu):
         assert (x @ x).dtype is torch.float32
-
-
-def test_int8_weights_are_at_most_half_a_step_off_and_quantise_to_themselves():
-    weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
-    weight[7] = 0
-    whole, scale = quantise(weight)
-    assert (whole.dtype, scale.dtype) == (torch.int8, torch.float32)
-    assert whole.abs().amax(1).tolist() == [127] * 7 + [0] + [127] * 32
-    restored = dequantise(whole, scale)
-    assert ((restored - weight).abs() <= 0.5001 * scale[:, None]).all()
-    again = quantise(restored)
-    assert torch.equal(again[0], whole)
-    torch.testing.assert_close(again[1], scale, rtol=1e-6, atol=0)

@@ -19,9 +19,12 @@ from musicgen.checkpoint import (
     SCALE,
     WEIGHTS,
     Card,
-    read,
+    checked_tensors,
+    dequantised,
+    quantised,
     read_card,
     tensors_of,
+    weights_path,
 )
 from musicgen.parts import POSITION_CONFIGS, MetreConfig
 from musicgen.performer import parameter_count, redraw_features
@@ -82,8 +85,8 @@ def test_smaller_weights_are_close(tmp_path, dtype, fraction, error, parts):
 def test_arrays_have_the_values_that_torch_reads(tmp_path: Path, dtype: str, position: str):
     model = toy_model(position=position)
     save(tmp_path, model, CARD, dtype)
-    config, card, found = read(tmp_path)
-    assert (config, card) == read_card(tmp_path)
+    config, card = read_card(tmp_path)
+    found = checked_tensors(weights_path(tmp_path, card), config)
     wanted = load_file(tmp_path / WEIGHTS)
     assert found.keys() == wanted.keys()
     assert {name for name, array in found.items() if array.dtype == np.int8} == {
@@ -254,3 +257,17 @@ def test_sizes_that_no_tensor_shows_are_bounded_too(tmp_path, monkeypatch, model
     monkeypatch.setattr("musicgen.weights.Performer", None)  # which would allocate the memory
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
         load(tmp_path)
+
+
+def test_int8_weights_are_at_most_half_a_step_off_and_quantise_to_themselves():
+    weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
+    weight = weight.numpy()
+    weight[7] = 0
+    whole, scale = quantised(weight)
+    assert (whole.dtype, scale.dtype) == (np.int8, np.float32)
+    assert np.abs(whole).max(1).tolist() == [127] * 7 + [0] + [127] * 32
+    restored = dequantised(whole, scale)
+    assert (np.abs(restored - weight) <= 0.5001 * scale[:, None]).all()
+    again = quantised(restored)
+    assert np.array_equal(again[0], whole)
+    np.testing.assert_allclose(again[1], scale, rtol=1e-6)

@@ -125,7 +125,7 @@ def test_bars_after_a_gap_are_heard_with_it():
 
 def test_of_several_takes_the_least_doubted_is_returned_and_can_be_drawn_again():
     critic = critic_of(4)
-    model = replace(musicgen.load("untrained:tiny:ensemble"), critics=lambda: critic)
+    model = replace(musicgen.load("untrained:tiny:ensemble"), read_critic=lambda: critic)
     prompt = model.read(PIECE).prompt(4)
     how: dict[str, Any] = {"bars": 4, "seed": 3}
 
@@ -148,7 +148,7 @@ def test_of_several_takes_the_least_doubted_is_returned_and_can_be_drawn_again()
 @pytest.mark.parametrize("write", ["bars", "part"])
 def test_rewritten_bars_and_written_parts_are_chosen_too(write: str):
     critic = critic_of(4)
-    model = replace(musicgen.load("untrained:tiny:ensemble"), critics=lambda: critic)
+    model = replace(musicgen.load("untrained:tiny:ensemble"), read_critic=lambda: critic)
     piece = model.read(PIECE)
 
     def begun(**more: Any):
@@ -176,7 +176,7 @@ def test_rewritten_bars_and_written_parts_are_chosen_too(write: str):
 
 def test_chords_alone_are_not_compared_nor_takes_of_a_model_without_a_critic():
     model = musicgen.load("untrained:tiny:ensemble")
-    able = replace(model, critics=lambda: critic_of(4))
+    able = replace(model, read_critic=lambda: critic_of(4))
     work = accompaniment(able, able.read(PIECE), ["chords"], Request(draw=3))
     assert (work.compared, work.each) == (None, 1)
     prompt = model.read(PIECE).prompt(4)

@@ -253,7 +253,7 @@ def test_music_cut_short_by_the_encoding_is_kept_with_a_remark():
         vocabulary_size=len(made.language.vocabulary), layers=1, width=16, heads=2, feedforward=16,
         position={"name": "learned", "max_length": 60},
     )  # fmt: skip
-    model = replace(made, weights=lambda: Performer(config).eval())
+    model = replace(made, read_performer=lambda: Performer(config).eval())
     takes = model.continue_(bars=200, variations=10)
     assert [take.tokens for take in takes] == [60] * 10
     for take in takes:

@@ -70,7 +70,7 @@ def test_chunks_of_a_sequence_equal_the_definition(monkeypatch: pytest.MonkeyPat
     shared, made, tokens = Metre(METRE, CLOCK), heads(), music(70)
     x = torch.randn(1, 70, 16, dtype=torch.float64, generator=generator())
     around = times(tokens) + 123_457  # only differences of time matter
-    chunks, _ = shared.split(*around, shared.start(1))
+    chunks, _ = shared.layout(around, shared.start(1))
     found, _ = made(x, chunks, None)
     after = around[0, 0].tolist()
     wanted = by_definition(made, x[0], after, [123_457, *after[:-1]])
@@ -90,9 +90,10 @@ def test_chunks_of_a_sequence_equal_the_definition(monkeypatch: pytest.MonkeyPat
 def test_sorted_times_give_the_outputs_and_gradients_of_chunks(both: Tensor):
     shared, made = Metre(METRE, CLOCK), heads()
     around = torch.cat([times(both[:1]), times(both[1:]) + 17], 1)  # (2, B, T)
-    chunks, _ = shared.split(*around, shared.start(2))
     found = []
-    for layout in (chunks, shared.sort_whole(*around)):
+    for whole in (False, True):
+        layout, _ = shared.layout(around, shared.start(2), whole=whole)
+        assert isinstance(layout, metre.SortedTimes) == whole
         x = torch.randn(*both.shape, 16, dtype=torch.float64, generator=generator())
         out, _ = made(x.requires_grad_(), layout, None)
         weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from musicgen.attention import map_state
 from musicgen.features import FEATURES
-from musicgen.metre import Times
 from musicgen.parts import POSITION_CONFIGS
-from musicgen.performer import Goals, Performer, State
+from musicgen.performer import Goals, Performer, State, Times
 from tests.musicgen.toys import (
     ENCODINGS,
     METRE,

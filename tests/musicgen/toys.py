@@ -9,6 +9,8 @@ import torch
 from torch import Generator
 
 from musicgen.config import ModelConfig
+from musicgen.kernel.network import KernelNetwork, State
+from musicgen.kernel.packing import ITEMS
 from musicgen.parts import POSITION_CONFIGS, Clock, MetreConfig, RecallConfig
 from musicgen.performer import Performer
 from tokenization.grammar import Grammar
@@ -75,6 +77,22 @@ def whole_of(model: Performer, tokens: torch.Tensor) -> torch.Tensor:
     """Return the logits of whole sequences, (B, T, V)."""
     with torch.no_grad():
         return model(tokens, code=model.begin(generator()))
+
+
+def kernel_logits(
+    network: KernelNetwork, state: State, tokens: np.ndarray, guesses: np.ndarray | None = None
+) -> np.ndarray:
+    """Append tokens to a state of the kernel, and return the logits after each: (T,) → (T, V)."""
+    found, width = [], int(network.fields["head_outputs"])
+    for start in range(0, len(tokens), ITEMS):
+        some = slice(start, start + ITEMS)
+        count = len(tokens[some])
+        network.advance([state] * count, tokens[some], None if guesses is None else guesses[some])
+        rows = network.kernel.machine.read(int(network.fields["logits"]), 4 * count * width)
+        found.append(
+            rows.view(np.float32).reshape(count, width)[:, : network.config.vocabulary_size]
+        )
+    return np.concatenate(found)
 
 
 def golden(name: str) -> dict[str, torch.Tensor]:

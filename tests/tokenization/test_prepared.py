@@ -6,7 +6,7 @@ import pytest
 
 from tokenization.language import Encoded
 from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
-from training.data.prepare import PreparedWriter
+from training.data.writer import PreparedWriter
 
 NUMBERS = [str(number) for number in range(65536)]
 META = {"source": {}, "language": {"language": "numbers", "tokens": len(NUMBERS)}}

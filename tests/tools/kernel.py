@@ -16,6 +16,7 @@ import torch
 from musicgen.kernel.network import KernelNetwork
 from musicgen.playable import load
 from tests.musicgen.kernel.test_network import code_of
+from tests.musicgen.toys import kernel_logits
 from tokenization.prepared import Prepared
 
 SEED = 11
@@ -63,7 +64,7 @@ def difference(
     """Return the losses of a piece by the kernel and by torch."""
     guesses = performer.recall.begin().take(ids) if performer.recall is not None else None
     state = network.begin(SEED)
-    ours = network.logits(state, ids, guesses)
+    ours = kernel_logits(network, state, ids, guesses)
     with torch.inference_mode():
         start = performer._start(code_of(network.begin(SEED), performer))
         theirs = performer.extend(torch.from_numpy(ids)[None], start)[0][0].numpy()

@@ -15,7 +15,7 @@ from tokenization.language import language
 from tokenization.score import Score
 from training.config import RunConfig, read
 from training.data.batches import Batches
-from training.data.prepare import PreparedWriter
+from training.data.writer import PreparedWriter
 from training.devices import Devices
 from training.loop import Progress, Run
 

@@ -16,7 +16,7 @@ from app.cli import main
 from tests.training.makers import toy_config, toy_run
 from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
 from training import run_folder
-from training.data.prepare import _save
+from training.data.writer import _save
 from training.run_folder import OPTIMISER, STATE
 
 WEIGHTS = "model.safetensors"

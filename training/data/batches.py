@@ -23,7 +23,7 @@ from tokenization.language import language_from_spec
 from tokenization.processes import CONTEXT, started_apart
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
-from training.data.examples import Cut, cut_groove, cut_remi
+from training.data.examples import Cut, Example, cut_groove, cut_remi
 from training.data.shards import Shards
 
 IGNORED = -1  # padding after the end of a piece
@@ -108,16 +108,13 @@ class Batches(Dataset[np.ndarray]):
         """Return a sequence of the endless training stream."""
         random = np.random.default_rng([self.seed, CROP, number])
         row = self._stream.row(number, random)
-        ids, bars = self.shards.ids(row), self.shards.bars(row)
-        return self._cut(
-            self._language,
-            ids,
-            bars,
-            self.config,
-            random,
-            self._random_piece,
-            self.shards.style(row),
+        example = Example(
+            ids=self.shards.ids(row),
+            bars=self.shards.bars(row),
+            another=self._random_piece,
+            style=self.shards.style(row),
         )
+        return self._cut(self._language, example, self.config, random)
 
     def _random_piece(self, random: np.random.Generator) -> np.ndarray:
         """Return the ids of a random training piece."""

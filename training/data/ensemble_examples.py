@@ -38,7 +38,7 @@ from tokenization.ensemble.tokens import (
 from tokenization.language import COUNTED, PERIOD, transposed
 from tokenization.score import Score
 from training.config import DataConfig
-from training.data.examples import Another, randomly_transposed, start_bar
+from training.data.examples import Another, Example, randomly_transposed, start_bar
 from training.data.new_styles import in_new_style, in_shorter_bars, one_metre, with_bands
 
 MARKS = 24  # tokens outside bars, at most: attributes, parts, around the bars after a gap
@@ -74,21 +74,14 @@ DRAWS = 8  # other pieces to try for a band of the same metre
 
 
 def cut_ensemble(
-    language: Ensemble,
-    ids: np.ndarray,
-    bars: np.ndarray,
-    config: DataConfig,
-    random: np.random.Generator,
-    another: Another,
-    style: str | None = None,
+    language: Ensemble, example: Example, config: DataConfig, random: np.random.Generator
 ) -> np.ndarray:
     """Return a training sequence of a plain piece: up to config.length + 1 tokens."""
-    kind = _draw_kind(config, random)
-    ids = ids.astype(np.int64)
-    piece, gap_bars = _crop(kind, ids, bars, config, random)
+    kind, style = _draw_kind(config, random), example.style
+    piece, gap_bars = _crop(kind, example.ids.astype(np.int64), example.bars, config, random)
     mixed = {BAND: config.mix_styles}.get(style or "", config.add_bands * (style in SONGS))
     if mixed and kind in ("plain", "accompaniment") and random.random() < mixed:
-        piece = _mixed(language, piece, style == BAND, another, random)
+        piece = _mixed(language, piece, style == BAND, example.another, random)
     if config.make_plain and kind != "gap" and random.random() < config.make_plain:
         piece = _made_plain(language, piece, random)
     piece = randomly_transposed(

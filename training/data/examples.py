@@ -6,6 +6,7 @@ The augmentation is that of Liutkus et al. 2021, appendices C.1 and C.2.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,10 +24,19 @@ Music = TypeVar("Music")
 Another = Callable[[np.random.Generator], np.ndarray]
 """Returns the ids of a random training piece."""
 
-Cut = Callable[
-    [Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another, str | None], np.ndarray
-]
-"""Returns a training sequence, given a language, the ids of a piece, the offsets of its bars, and its style."""
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A piece from which a training sequence is cut."""
+
+    ids: np.ndarray
+    bars: np.ndarray  # offsets
+    another: Another
+    style: str | None = None
+
+
+Cut = Callable[[Any, Example, DataConfig, np.random.Generator], np.ndarray]
+"""Returns a training sequence of an example in a language."""
 
 
 def start_bar(
@@ -79,22 +89,16 @@ def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Not
 
 
 def cut_groove(
-    groove: Groove,
-    ids: np.ndarray,
-    bars: np.ndarray,
-    config: DataConfig,
-    random: np.random.Generator,
-    another: Another,
-    style: str | None = None,
+    groove: Groove, example: Example, config: DataConfig, random: np.random.Generator
 ) -> np.ndarray:
     """Return a training sequence of a trio: transposed, some tracks silenced, sometimes with other drums."""
     drums = None
     if config.mix_drums and random.random() < config.mix_drums:
         # The result is a new style, which the model has to learn from the sequence itself.
-        notes = groove.notes(another(random))
+        notes = groove.notes(example.another(random))
         drums = notes[notes.track == DRUMS]
-    start = start_bar(bars, len(ids), config, random) * BAR_TICKS
-    notes = groove.notes(ids)
+    start = start_bar(example.bars, len(example.ids), config, random) * BAR_TICKS
+    notes = groove.notes(example.ids)
     if drums is not None and (drums.onset_ticks >= start).any():
         notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
     after = notes.onset_ticks >= start
@@ -107,15 +111,10 @@ def cut_groove(
 
 
 def cut_remi(
-    remi: Remi,
-    ids: np.ndarray,
-    bars: np.ndarray,
-    config: DataConfig,
-    random: np.random.Generator,
-    another: Another,
-    style: str | None = None,
+    remi: Remi, example: Example, config: DataConfig, random: np.random.Generator
 ) -> np.ndarray:
     """Return a training sequence of a piece: a transposed crop."""
+    ids, bars = example.ids, example.bars
     start = start_bar(bars, len(ids), config, random)
     crop = ids[int(bars[start]) if start else 0 :][: config.length + 1]
     transpose = partial(transposed, remi.vocabulary, crop)

@@ -7,7 +7,7 @@ lengthened with a period of one, two or four bars. The chords stay.
 No set has songs with a band, and few pieces have more than six parts, as many files of musicians do. So parts of bands
 join a piece, again on its chords, and a part may be doubled on another instrument.
 
-N notes of the score, in bars of B ticks.
+N notes of the score.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -38,8 +38,16 @@ class SpeCode:
     gate_noise: Tensor | None  # ε, (S, H, D, R)
     mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), one per layer
     start: int = 0
-    long: tuple[Contraction, ...] = ()  # one per slot; empty if each layer forms its own
+    contraction: Contraction | None = None  # of all layers; None if each forms its own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
+
+
+class LayerCode(NamedTuple):
+    """A covered code with the slot and the gate of one layer."""
+
+    whole: SpeCode
+    slot: int
+    mix: Tensor | None  # (H, 2, D)
 
 
 class StochasticPosition(Position):
@@ -57,14 +65,10 @@ class StochasticPosition(Position):
         """Draw the noise of one slot."""
 
     @abstractmethod
-    def long(
+    def contraction(
         self, noise: Any, slot: int, start: int, stop: int, times: Tensor | None
     ) -> Contraction:
-        """Return the code of a whole sequence; gradients reach the parameters through it."""
-
-    @abstractmethod
-    def materialise(self, noise: Any, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a few positions, scaled, in the parameters' type: (T, H, D, R) each."""
+        """Return the contraction with the code of a window; gradients reach the parameters through it."""
 
     @property
     def qk_width(self) -> int:
@@ -89,40 +93,32 @@ class StochasticPosition(Position):
         """Prepare the code of these positions."""
         times = times if self.musical else None
         code = replace(code, mix=self._mix(), start=start, times=times)
-        if not self.config.shared:  # each layer forms its own: all at once would not fit in memory
-            return replace(code, long=())
-        return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
+        contraction = None
+        if self.config.shared:  # else each layer forms its own: all at once would not fit in memory
+            contraction = self.contraction(code.noise[0], 0, start, stop, times)
+        return replace(code, contraction=contraction)
 
-    def qk(self, q: Tensor, k: Tensor, code: SpeCode, layer: int) -> tuple[Tensor, Tensor]:
-        """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
+    def of_layer(self, code: SpeCode, layer: int) -> LayerCode:
+        """Return the code with the layer's slot and gate."""
         slot = 0 if self.config.shared else layer
-        if code.long:
-            contraction = code.long[slot]
-        else:
-            stop = code.start + q.shape[1]
-            contraction = self.long(code.noise[slot], slot, code.start, stop, code.times)
-        if code.gate_noise is None:
+        return LayerCode(code, slot, code.mix[layer] if code.mix else None)
+
+    def qk(self, q: Tensor, k: Tensor, code: LayerCode) -> tuple[Tensor, Tensor]:
+        """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
+        whole, slot, mix = code
+        contraction = whole.contraction
+        if contraction is None:
+            stop = whole.start + q.shape[1]
+            contraction = self.contraction(whole.noise[slot], slot, whole.start, stop, whole.times)
+        if whole.gate_noise is None or mix is None:
             return contraction(q, k)
-        code_gain, noise_gain = code.mix[layer].unbind(1)  # (H, D) each
+        code_gain, noise_gain = mix.unbind(1)  # (H, D) each
         encoded_q, encoded_k = contraction(q, k, code_gain)
-        noise = code.gate_noise[slot].to(encoded_q.dtype)
+        noise = whole.gate_noise[slot].to(encoded_q.dtype)
         gate_q, gate_k = (
             torch.einsum("bthd,hdr->bthr", (x * noise_gain).to(noise.dtype), noise) for x in (q, k)
         )
         return encoded_q + gate_q, encoded_k + gate_k
-
-    def of_layer(self, code: SpeCode, layer: int) -> tuple[SpeCode, int]:
-        """Return the code with only this layer's gate, or the whole code if layers do not share one."""
-        if not self.config.shared:
-            return code, layer
-        return replace(code, mix=code.mix[layer : layer + 1]), 0
-
-    def gate_template(self, template: Tensor, layer: int) -> Tensor:
-        """Return a layer's gated template δ + (1 − δ) P (equation 23): (H, D, N) → (H, D, N)."""
-        if not self.config.gated:
-            return template
-        gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
-        return gate + (1 - gate) * template
 
     def _mix(self) -> tuple[Tensor, ...]:
         """Return √(1 − δ) and √δ per layer, by logarithms, so that the gradient of a saturated gate is 0, not NaN."""

@@ -123,29 +123,10 @@ class ConvSpe(StochasticPosition):
         size = (self.shape.heads, self.shape.head_width, self.realisations)
         return WhiteNoise(int(seed), size, like=self.filters)
 
-    def long(
+    def contraction(
         self, noise: WhiteNoise, slot: int, start: int, stop: int, times: Tensor | None
     ) -> Contraction:
         """Return the code of a whole window."""
         filters = self.filters[slot] * self.scale
         code = filtered(filters, noise, start, stop, working_dtype(self.filters))
         return partial(contract_both, code)
-
-    def materialise(
-        self, noise: WhiteNoise, slot: int, start: int, stop: int
-    ) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
-        filters = self.filters[slot] * self.scale
-        q, k = filtered(filters, noise, start, stop, self.filters.dtype).unbind()
-        return q, k
-
-    def template(self, lags: Tensor, layer: int = 0) -> Tensor:
-        """Return the template δ + (1 − δ) P_d that a layer realises at lags m − n: (N,) → (H, D, N)."""
-        taps = self.config.taps
-        of_queries, of_keys = torch.fft.rfft(
-            self.filters[0 if self.config.shared else layer], 2 * taps
-        )
-        # Σ_p filter_q[p] filter_k[p + lag]: (H, D, 2P), negative lags last
-        correlation = torch.fft.irfft(of_keys * of_queries.conj(), 2 * taps)
-        template = correlation[..., lags % (2 * taps)] * (lags.abs() < taps)
-        return self.gate_template(template, layer)

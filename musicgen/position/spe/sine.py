@@ -28,7 +28,7 @@ from torch.autograd import Function
 
 from musicgen.features import orthogonal_matrices
 from musicgen.parts import Shape, SineSpeConfig
-from musicgen.position.base import MusicalFrequencies, as_float64, phases, waves
+from musicgen.position.base import MusicalFrequencies, as_float64, waves
 from musicgen.position.spe.base import (
     SpeCode,
     StochasticPosition,
@@ -184,7 +184,8 @@ class SineSpe(StochasticPosition):
         return F.softplus(self.raw_gains)
 
     @property
-    def _amplitude(self) -> float:
+    def amplitude(self) -> float:
+        """The factor of both q̄ and k̄ besides the gains."""
         return self.scale / math.sqrt(2 * self.config.sines)
 
     def begin(self, generator: Generator) -> SpeCode:
@@ -216,7 +217,7 @@ class SineSpe(StochasticPosition):
             torch.randn(size, generator=generator, device=generator.device), self.raw_gains
         )
 
-    def long(
+    def contraction(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
     ) -> SineContraction:
         """Return waves and weights, without forming the code itself."""
@@ -238,26 +239,6 @@ class SineSpe(StochasticPosition):
             ones=both.new_ones(q.shape[0], q.shape[2]),
         )
 
-    def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
-        places = torch.arange(start, stop)
-        angles = phases(self.frequencies[slot], places, self.raw_gains)  # (T, H, D, K)
-        angles = torch.stack([angles + self.offsets[slot], angles], 1)  # (T, 2, H, D, K)
-        gains = self.gains[slot] * self._amplitude
-        both = angles.new_empty(*angles.shape, 2)  # Ω(f, ·) λ, in half the time of `stack`
-        both[..., 0], both[..., 1] = angles.cos() * gains, angles.sin() * gains
-        code = torch.einsum("tshdw,hdwr->tshdr", both.flatten(-2), noise.to(both.dtype))
-        q, k = code.to(self.raw_gains.dtype).unbind(1)
-        return q, k
-
-    def template(self, lags: Tensor, layer: int = 0) -> Tensor:
-        """Return the template δ + (1 − δ) P_d / 2K that a layer realises at lags m − n: (N,) → (H, D, N)."""
-        slot = 0 if self.config.shared else layer
-        template = sine_template(
-            self.frequencies[slot].to(self.gains), self.offsets[slot], self.gains[slot], lags
-        )
-        return self.gate_template(template / (2 * self.config.sines), layer)
-
     def _weights(self, noise: Tensor, slot: int) -> tuple[Tensor, Tensor]:
         """Return λZ rotated by the offsets, for queries, and λZ, for keys: (H, D, 2K, R) each, cosines first."""
         gains, offsets = self.gains[slot].unsqueeze(-1), self.offsets[slot].unsqueeze(-1)
@@ -265,7 +246,7 @@ class SineSpe(StochasticPosition):
         cosine, sine = offsets.cos(), offsets.sin()
         rotated = [first * cosine + second * sine, second * cosine - first * sine]
         sides = torch.cat(rotated, 2), torch.cat([first, second], 2)
-        return sides[0] * self._amplitude, sides[1] * self._amplitude
+        return sides[0] * self.amplitude, sides[1] * self.amplitude
 
 
 def orthogonal_rows(heads: int, rows: int, width: int, generator: Generator) -> Tensor:
@@ -273,9 +254,3 @@ def orthogonal_rows(heads: int, rows: int, width: int, generator: Generator) -> 
     blocks = -(-rows // width)
     directions = orthogonal_matrices(heads * blocks, width, generator)
     return directions.reshape(heads, -1, width)[:, :rows] * math.sqrt(width)
-
-
-def sine_template(frequencies: Tensor, offsets: Tensor, gains: Tensor, lags: Tensor) -> Tensor:
-    """Return P_d at the given lags by equation 18: (..., K) each and (N,) → (..., N)."""
-    angles = 2 * math.pi * frequencies.unsqueeze(-1) * lags + offsets.unsqueeze(-1)  # (..., K, N)
-    return (gains.square().unsqueeze(-1) * angles.cos()).sum(-2)

@@ -390,7 +390,7 @@ class Last:
 @pytest.mark.parametrize(("state", "row"), [("done", 2), ("bound", 2), ("stopped", 0)])
 def test_of_several_takes_the_first_is_shown_and_the_best_at_the_end(state: str, row: int):
     views = streamed("ensemble", "continue", prompt_bars=4, draw=3)
-    views.work.model = replace(views.work.model, critics=lambda: Last())
+    views.work.model = replace(views.work.model, read_critic=lambda: Last())
     assert len(views.begun()["takes"]) == 1
     rows = views.work.finish().sequences()
     assert len(rows) == 3
@@ -402,7 +402,7 @@ def test_of_several_takes_the_first_is_shown_and_the_best_at_the_end(state: str,
 
 def test_a_take_that_was_heard_stays_though_the_critic_prefers_another():
     views = streamed("ensemble", "continue", prompt_bars=4, draw=2, variations=2)
-    views.work.model = replace(views.work.model, critics=lambda: Last())
+    views.work.model = replace(views.work.model, read_critic=lambda: Last())
     views.begun()
     rows = views.work.finish().sequences()
     found = views.finished("done", 1, lambda take, _: {"ids": take.ids.tolist()}, {0})["takes"]

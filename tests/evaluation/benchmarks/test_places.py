@@ -17,7 +17,7 @@ CELLS = [(row, column) for row in range(5) for column in range(7)]
 def test_permuted_features_depend_only_on_the_difference_of_cells() -> None:
     position = positions.GridPermuteformer(positions.GridPermuteformerConfig(), SHAPE)
     fq, fk = torch.rand(2, 1, 1, 2, 12, generator=generator()).expand(2, 1, 35, 2, 12)
-    q, k = position.features(fq, fk, position.cover(None, 0, 35, torch.tensor([CELLS])), 0)
+    q, k = position.features(fq, fk, position.cover(None, 0, 35, torch.tensor([CELLS])))
     similarity = torch.einsum("bihm,bjhm->hij", q, k)
     found: dict[tuple[int, int], torch.Tensor] = {}
     for i, (row, column) in enumerate(CELLS):

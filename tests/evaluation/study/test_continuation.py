@@ -13,7 +13,7 @@ from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tests.evaluation.toys import write_model
 from tokenization.language import language
 from tokenization.score import Score
-from training.data.prepare import PreparedWriter
+from training.data.writer import PreparedWriter
 
 STYLES = {"march": (12, 24), "waltz-like": (8, 16)}  # steps between notes of the bass and the other
 HOW = {"prompt_bars": 2, "tokens": 140, "samples": 2, "temperature": 0.6}

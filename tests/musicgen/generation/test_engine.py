@@ -11,11 +11,20 @@ from musicgen.eager import EagerNetwork, network_of
 from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Network, noise_of
 from musicgen.generation.engine import Engine, ReadPrompt
-from musicgen.generation.request import Job, Request, order
+from musicgen.generation.request import Job, Order, Request
 from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.kernel.network import KernelNetwork, State
 from tests.musicgen.generation.reference import draw, probabilities
-from tests.musicgen.toys import METRE, RECALL, VOCABULARY, Alternating, Anything, stirred, toy_model
+from tests.musicgen.toys import (
+    METRE,
+    RECALL,
+    VOCABULARY,
+    Alternating,
+    Anything,
+    kernel_logits,
+    stirred,
+    toy_model,
+)
 
 # With variations that end at different steps, and with all kinds of state that a row has of its own.
 KINDS = np.arange(VOCABULARY) % 4
@@ -52,8 +61,9 @@ MODELS = [
 
 def asked(prompt: Any, request: Request, grammar=None, ordered=None, **named) -> Job:
     """Return a request as a job; `ordered` are further fields of the order."""
-    wanted = order(request, np.array(prompt), grammar or Anything(), **(ordered or {}))
-    return Job(wanted, **named)
+    grammar = grammar or Anything()
+    wanted = Order(request=request, ids=np.array(prompt), grammar=grammar, **(ordered or {}))
+    return Job(wanted.after_prompt(), **named)
 
 
 def job(prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
@@ -123,7 +133,7 @@ def test_guidance_extrapolates_from_the_logits_without_the_guiding_tokens(networ
 def after(network: Any, ids: list[int]) -> np.ndarray:
     """Return the logits after a sequence that began with PROMPT, (V,)."""
     state = network.begin(noise_of(PROMPT))
-    return network.logits(state, np.array(ids))[-1]
+    return kernel_logits(network, state, np.array(ids))[-1]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.attention import dequantise, quantise
+from musicgen.checkpoint import dequantised, quantised
 from musicgen.eager import EagerNetwork, network_of
 from musicgen.kernel.host import KernelError
 from musicgen.kernel.network import KernelNetwork, State
@@ -18,7 +18,7 @@ from musicgen.parts import MetreConfig
 from musicgen.performer import Performer
 from musicgen.position.spe.base import SpeCode, StochasticPosition
 from musicgen.position.spe.convolutional import ConvSpe, WhiteNoise
-from tests.musicgen.toys import RECALL, stirred, toy_model, toy_tokens
+from tests.musicgen.toys import RECALL, kernel_logits, stirred, toy_model, toy_tokens
 
 ROOT = Path(__file__).parents[3]
 SEED = 5
@@ -57,7 +57,7 @@ def in_8_bits(model: Performer) -> Performer:
     """Round a model's matrices to values that 8-bit codes express."""
     for weight in model.parameters():
         if weight.ndim == 2:
-            weight.data = dequantise(*quantise(weight.detach()))
+            weight.data = torch.from_numpy(dequantised(*quantised(weight.detach().numpy())))
     return model
 
 
@@ -115,7 +115,7 @@ def test_the_kernel_computes_what_torch_does(changes: dict[str, Any]):
     guesses = None
     if model.recall is not None:
         guesses = model.recall.begin().take(ids[0].numpy())
-    found = network.logits(state, ids[0].numpy(), guesses)
+    found = kernel_logits(network, state, ids[0].numpy(), guesses)
     with torch.inference_mode():
         wanted = model.extend(ids, start)[0][0].numpy()
     bound = 2e-3 * np.abs(wanted).max()  # activations have 16 bits
@@ -129,10 +129,10 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
     assert isinstance(network, KernelNetwork)
     ids, random = toy_tokens(1, 40, seed=2)[0].numpy(), np.random.default_rng(0)
     state = network.begin(3)
-    alone = np.concatenate([network.logits(state, ids[at : at + 1]) for at in range(40)])
-    np.testing.assert_array_equal(network.logits(network.begin(3), ids), alone)
+    alone = np.concatenate([kernel_logits(network, state, ids[at : at + 1]) for at in range(40)])
+    np.testing.assert_array_equal(kernel_logits(network, network.begin(3), ids), alone)
     prompt = network.begin(3)
-    network.logits(prompt, ids[:25])
+    kernel_logits(network, prompt, ids[:25])
     own, others = (
         prompt.copy(),
         [prompt.copy() for _ in range(9)] + [network.begin(n) for n in range(9)],
@@ -148,7 +148,7 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
         if at == 30:
             others = [one.copy() for one in others]
             own = own.copy()
-    np.testing.assert_array_equal(network.logits(prompt, ids[25:26])[0], alone[25])
+    np.testing.assert_array_equal(kernel_logits(network, prompt, ids[25:26])[0], alone[25])
 
 
 def logits_of(state: State) -> np.ndarray:

@@ -94,8 +94,9 @@ def cover(position: Position, code: Any, start: int, stop: int, batch: int = 2) 
 
 def run_hooks(position: Position, code: Any, given: dict, start=0, layer=1) -> dict[str, Tensor]:
     """Run all hooks of one layer on a covered code."""
-    q, k = position.qk(given["q"], given["k"], code, layer)
-    fq, fk = position.features(given["fq"], given["fk"], code, layer)
+    own = position.of_layer(code, layer)
+    q, k = position.qk(given["q"], given["k"], own)
+    fq, fk = position.features(given["fq"], given["fk"], own)
     return {"x": position.embed(given["x"], start), "q": q, "k": k, "fq": fq, "fk": fk}
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.attention import template
 from musicgen.parts import Shape
 from musicgen.position import POSITIONS
 from musicgen.position.base import PERIODS, MusicalFrequencies, horizon_decays, waves
@@ -135,7 +136,7 @@ def test_permuteformer_equals_the_authors_code():
     position.load_state_dict({**position.state_dict(), "powers.permutation": given["permutation"]})
     fq, fk = (given[x].transpose(1, 2).relu() + 1e-3 for x in ("queries", "keys"))
     length = fq.shape[1]
-    fq, fk = position.features(fq, fk, position.cover(None, 0, length), 0)
+    fq, fk = position.features(fq, fk, position.cover(None, 0, length))
     distance = torch.arange(length).view(-1, 1) - torch.arange(length)
     forgetting = given["ratio"].view(-1, 1, 1) ** distance.clamp(min=0) * (distance >= 0)
     attention = torch.einsum("bmhf,bnhf->bhmn", fq, fk) * forgetting
@@ -168,7 +169,7 @@ def test_lrpe_equals_its_definition_by_matrices(kind: str):
         state["angles"] = given[f"alpha_{kind}"].unsqueeze(0)
     position.load_state_dict(state)
     fq, fk = (given[x].view(1, -1, 1, 8) for x in ("queries", "keys"))
-    fq, fk = position.features(fq, fk, position.cover(None, 0, 17), 0)
+    fq, fk = position.features(fq, fk, position.cover(None, 0, 17))
     similarity = torch.einsum("bmhf,bnhf->mn", fq, fk)
     # The golden Householder vector has unit length only to float32 precision.
     torch.testing.assert_close(similarity, given[f"sim_{kind}"], rtol=1e-5, atol=1e-5)
@@ -179,7 +180,7 @@ def test_lrpe_without_a_core_rotates_like_rope():
     shape = shape_of(12, heads=2, features=12)
     rotated = run(build("lrpe", shape=shape, type="orthogonal", core="identity"), given)["fq"]
     rope = build("rope", shape=shape)
-    wanted = rope.qk(given["fq"], given["fk"], rope.cover(None, 0, 6), 0)[0]
+    wanted = rope.qk(given["fq"], given["fk"], rope.cover(None, 0, 6))[0]
     torch.testing.assert_close(rotated, wanted, rtol=1e-6, atol=1e-6)
 
 
@@ -282,13 +283,13 @@ def test_an_orthogonal_code_with_enough_realisations_realises_the_template_exact
     with torch.no_grad():
         position.offsets.normal_(generator=generator(1))
         code = cover(position, position.begin(generator()), 0, 30)
-    q, k = position.qk(given["q"], given["k"], code, 1)
+    q, k = position.qk(given["q"], given["k"], position.of_layer(code, 1))
     found = torch.einsum("bmhr,bnhr->bhmn", q, k) * position.scale**-2 / position.realisations
     number = torch.arange(30).expand(2, 2, 30)
     queries, keys = times(0, 30, 2) if position.musical else number
     lags = queries.unsqueeze(2) - keys.unsqueeze(1)  # (B, T, T)
-    template = position.template(lags.flatten().double(), layer=1).view(2, 8, *lags.shape)
-    wanted = torch.einsum("bmhd,bnhd,hdbmn->bhmn", given["q"], given["k"], template)
+    of_lags = template(position, lags.flatten().double(), layer=1).view(2, 8, *lags.shape)
+    wanted = torch.einsum("bmhd,bnhd,hdbmn->bhmn", given["q"], given["k"], of_lags)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)  # noise is drawn in float32
 
 
@@ -309,7 +310,7 @@ def estimate(position: Flt, start: int, seed: int) -> Tensor:
     last = int(LAGS.max())
     code = position.cover(position.begin(generator(seed)), start, start + last + 1)
     zero = torch.zeros(1, last + 1, 2, 8, dtype=next(position.parameters()).dtype)
-    q, k = position.qk(zero, zero, code, 0)
+    q, k = position.qk(zero, zero, code)
     q, k = (x[0] / position.qk_width**0.25 for x in (q, k))  # as the feature map does
     return torch.einsum("hf,nhf->hn", q[last], k[last - LAGS.long()])
 

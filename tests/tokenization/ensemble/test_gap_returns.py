@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.study.form_and_infilling import f1
-from musicgen.completion import TokenCompletion
+from evaluation.study.piece_jobs import TokenCompletion
 from musicgen.generation.request import Request
 from tests.evaluation.toys import sure_playable
 from tests.tokenization.ensemble.cases import LANGUAGE

@@ -1,5 +1,6 @@
 """Training sequences are transposed crops with fewer tracks, or examples of a goal."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from tokenization.remi.language import BAR, BEGIN, PITCH, Remi
 from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
-from training.data.examples import cut_groove, cut_remi
+from training.data.examples import Example, cut_groove, cut_remi
 from training.data.shards import Shards
 
 MANY = range(60)
@@ -32,6 +33,11 @@ def no_other_piece(random: np.random.Generator) -> np.ndarray:
     raise AssertionError("another piece was requested")
 
 
+def alone(ids: np.ndarray, bars: np.ndarray, style: str | None = None) -> Example:
+    """Return an example for which no other piece may be drawn."""
+    return Example(ids=ids, bars=bars, another=no_other_piece, style=style)
+
+
 def piece(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     prepared = Prepared.open(folder)
     return np.asarray(prepared.ids(0)), prepared.bars(0)
@@ -39,8 +45,8 @@ def piece(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def draws(cut, folder: Path, **changes) -> list[np.ndarray]:
     language = {cut_remi: Remi(), cut_groove: GROOVE}[cut]
-    given = (language, *piece(folder), config(**changes))
-    return [cut(*given, np.random.default_rng(seed), no_other_piece) for seed in MANY]
+    given = (language, alone(*piece(folder)), config(**changes))
+    return [cut(*given, np.random.default_rng(seed)) for seed in MANY]
 
 
 def test_piano_crop_has_full_length_and_starts_at_a_bar(pianos: Path):
@@ -67,9 +73,7 @@ def test_piano_is_transposed_by_every_interval_within_the_range(pianos: Path):
     highest[PITCH.holds(highest)] = PITCH.stop - 1
     for seed in MANY:  # an interval that leaves the range is drawn again
         random = np.random.default_rng(seed)
-        crop = cut_remi(
-            Remi(), highest, bars, config(transpose=6, length=5000), random, no_other_piece
-        )
+        crop = cut_remi(Remi(), alone(highest, bars), config(transpose=6, length=5000), random)
         assert set(crop[PITCH.holds(crop)] - PITCH.start) <= set(range(81, 88))
 
 
@@ -108,8 +112,8 @@ def test_every_kind_of_band_sequence_is_valid(shards: Shards, shares, said: int 
     config = DataConfig(folder="", length=700, drop_track=0.2, **shares)
     random, drawn = np.random.default_rng(3), []
     for row in [*range(len(shards.length))] * 2:
-        piece = (shards.ids(row), shards.bars(row))
-        ids = cut_ensemble(Ensemble(), *piece, config, random, no_other_piece, "band")
+        piece = alone(shards.ids(row), shards.bars(row), "band")
+        ids = cut_ensemble(Ensemble(), piece, config, random)
         drawn.append(ids.astype(np.int64))
     for ids in drawn:
         assert len(ids) <= 701
@@ -135,13 +139,14 @@ def test_bands_play_in_new_styles_with_steady_patterns_over_the_same_chords(shar
         return shards.ids(int(random.integers(len(shards.length))))
 
     language, ids, bars = Ensemble(), shards.ids(0), shards.bars(0)
+    piece = Example(ids=ids, bars=bars, another=another, style="band")
     settings = {"length": 4000, "mix_styles": 1.0, "accompaniments": 0.5}
     whole = language.sheet(ids.astype(np.int64))
     chords = whole.value[whole.instrument == tokens.HARMONY]
     styles, drums = set(), set()
     for seed in MANY:
         random = np.random.default_rng(seed)
-        made = cut_ensemble(language, ids, bars, config(**settings), random, another, "band")
+        made = cut_ensemble(language, piece, config(**settings), random)
         plain = sequences.plain(made)
         assert language.validate(plain) is None
         sheet = language.sheet(plain)
@@ -154,7 +159,7 @@ def test_bands_play_in_new_styles_with_steady_patterns_over_the_same_chords(shar
     assert len(drums) > 10
     plain = sequences.plain(
         cut_ensemble(
-            language, ids, bars, config(**settings), np.random.default_rng(1), another, "x"
+            language, replace(piece, style="x"), config(**settings), np.random.default_rng(1)
         )
     )
     assert np.isin(language.sheet(plain).value, whole.value).all()  # other sets are not changed
@@ -170,7 +175,7 @@ def test_pieces_lose_their_dynamics_and_some_are_rounded_to_sixteenths(shards: S
     assert not language.sheet(played.ids).flat
     for seed in range(20):
         random, given = np.random.default_rng(seed), config(length=4000, make_plain=1.0)
-        made = cut_ensemble(language, played.ids, played.bars, given, random, no_other_piece)
+        made = cut_ensemble(language, alone(played.ids, played.bars), given, random)
         sheet = language.sheet(sequences.plain(made))
         assert sheet.flat
         pitched = sheet.instrument < tokens.PITCHED
@@ -186,7 +191,7 @@ def test_parts_are_played_on_other_instruments_and_drums_and_basses_stay(shards:
     played = set()
     for seed in MANY:
         random, given = np.random.default_rng(seed), config(length=4000, reorchestrate=1.0)
-        made = cut_ensemble(language, ids, bars, given, random, no_other_piece, "band")
+        made = cut_ensemble(language, alone(ids, bars, "band"), given, random)
         sheet = language.sheet(sequences.plain(made))
         played |= {*sheet.parts.tolist()}
         for fixed in ({tokens.DRUMS}, {tokens.HARMONY}, basses):
@@ -208,6 +213,6 @@ def test_instruments_of_one_voice_get_no_chords():
         encoded, played = language.encode(score.replace(notes=notes.sorted())), set()
         for seed in range(200):
             random, given = np.random.default_rng(seed), config(length=400, reorchestrate=1.0)
-            made = cut_ensemble(language, encoded.ids, encoded.bars, given, random, no_other_piece)
+            made = cut_ensemble(language, alone(encoded.ids, encoded.bars), given, random)
             played |= {*Reading(sequences.plain(made)).parts.tolist()}
         assert played & winds == expected

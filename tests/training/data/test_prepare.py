@@ -15,8 +15,9 @@ from tests.training.data.sources import on_disk as disk
 from tests.training.makers import contents
 from tokenization.language import language_from_spec
 from tokenization.prepared import META_FILE, Prepared
-from training.data.prepare import PreparedWriter, PrepareOptions, check_destination, prepare
+from training.data.prepare import PrepareOptions, prepare
 from training.data.sources import SOURCES
+from training.data.writer import PreparedWriter, check_destination
 
 HERE = PrepareOptions(workers=0, validation=0.3)
 
@@ -213,7 +214,7 @@ def test_failure_leaves_the_old_set_and_no_trace(tmp_path: Path, error, monkeypa
 
     before = contents(write(tmp_path / "set"))
     if error is None:
-        monkeypatch.setattr(training.data.prepare, "TOKENS_FILE", "/dev/full")
+        monkeypatch.setattr("training.data.writer.TOKENS_FILE", "/dev/full")
     else:
         monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(type(error or FULL)) as raised:

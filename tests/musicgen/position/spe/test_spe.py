@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from evaluation.attention import code_sides, sine_template, template
 from musicgen.parts import Shape
 from musicgen.position.spe import sine
 from musicgen.position.spe.base import SpeCode
 from musicgen.position.spe.convolutional import BLOCK, WhiteNoise, filtered
-from musicgen.position.spe.sine import SineSpe, sine_template
+from musicgen.position.spe.sine import SineSpe
 from tests.musicgen.position.makers import build, inputs, run
 from tests.musicgen.toys import generator, golden
 
@@ -37,13 +38,13 @@ def test_products_realise_the_template(name: str, realisations: int):
     position = build(name, shape=shape, realisations=realisations)
     code = position.cover(position.begin(generator(1)), 0, 61)
     unit = torch.tensor([1.0, 0.0]).expand(1, 61, 1, 2)
-    q, k = position.qk(unit, unit, code, 1)
+    q, k = position.qk(unit, unit, position.of_layer(code, 1))
     estimate = (q[0, 30, 0] * k[0, :, 0].flip(0)).sum(-1) * (2 / realisations) ** 0.5
-    template = position.template(torch.arange(-30, 31), layer=1)[0, 0]
+    wanted = template(position, torch.arange(-30, 31), layer=1)[0, 0]
     # The larger variance of a query's and a key's code in feature 0, gate included.
-    sides = position.materialise(position.begin(generator(2)).noise[0], 0, 0, 64)
+    sides = code_sides(position, position.begin(generator(2)).noise[0], 0, 0, 64)
     peak = max(1.0, *(x[:, 0, 0].square().mean().item() / position.scale**2 for x in sides))
-    assert (estimate - template).abs().max() <= 5 * 2**0.5 * peak / realisations**0.5
+    assert (estimate - wanted).abs().max() <= 5 * 2**0.5 * peak / realisations**0.5
 
 
 BOTH: dict[str, dict[str, Any]] = {"sine_spe": {"sines": 3}, "conv_spe": {"taps": 7}}
@@ -60,13 +61,13 @@ def test_sine_code_equals_the_authors():
     position = build("sine_spe", shape=shape, sines=sines, realisations=6, gated=False)
     names = {"raw_frequencies": "freqs_raw", "offsets": "offsets", "raw_gains": "gains_raw"}
     position.load_state_dict({own: theirs[name].unsqueeze(0) for own, name in names.items()})
-    q, k = position.materialise(theirs["noise"], 0, 0, 17)
+    q, k = code_sides(position, theirs["noise"], 0, 0, 17)
     close(q, theirs["qbar"])
     close(k, theirs["kbar"])
     code = position.cover(SpeCode(noise=(theirs["noise"],), gate_noise=None), 0, 17)
     for feature in range(4):  # and so does the product that never forms a code
         unit = F.one_hot(torch.tensor(feature), 4).float().expand(1, 17, 2, 4)
-        q, k = position.qk(unit, unit, code, 0)
+        q, k = position.qk(unit, unit, position.of_layer(code, 0))
         close(q[0], theirs["qbar"][:, :, feature])
         close(k[0], theirs["kbar"][:, :, feature])
 
@@ -165,7 +166,7 @@ def test_values_and_gradients_are_exact(name, choice, batch, block, start, lengt
     noise = code.gate_noise[0] / position.scale
     fast, slow = [], []
     for layer in range(3):  # the gradients of the layers add up
-        fast += position.qk(q, k, covered, layer)
+        fast += position.qk(q, k, position.of_layer(covered, layer))
         for x, side in zip((q, k), naive, strict=True):
             slow.append((x.unsqueeze(-1) * gated(side, position.gates[layer], noise)).sum(-2))
     torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from tests.training.data.mma_stand_in import install
 from tests.training.makers import contents
-from tests.training.making.stand_in import install
 from tokenization.analysis.chords import CHORDS
 from tokenization.midi.reading import read_midi
-from training import groove_set
+from training.data import groove_set
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_missing_program_or_full_disk_is_reported(tmp_path, monkeypatch, capsys)
         assert main(["data", "make-groove", str(folder)]) == 2
     assert "MMA, which is not installed: `apt-get install mma`" in capsys.readouterr().err
     install(tmp_path, monkeypatch)
-    monkeypatch.setattr("training.groove_set.write_bytes", full)
+    monkeypatch.setattr("training.data.groove_set.write_bytes", full)
     assert main(["data", "make-groove", str(folder)]) == 2
     assert capsys.readouterr().err.startswith(f"musicgen: the disk of {folder} is full")
 

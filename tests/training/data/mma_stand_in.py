@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training import groove_set
+from training.data import groove_set
 
 STAND_IN = """#!{python} -SE
 # Writes drums, bass and chords, as a function of seed, groove and bars, to a MIDI file of type 1.
