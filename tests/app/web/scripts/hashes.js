@@ -13,10 +13,11 @@ onmessage = async ({ data: { pyodide, files, source } }) => {
   const { loadPyodide } = await import(pyodide);
   const python = await loadPyodide();
   for (const { path, address } of files) {
-    const bytes = new Uint8Array(await (await fetch(address)).arrayBuffer());
-    if (/zip$|whl$/.test(path)) {
-      python.unpackArchive(bytes, path.slice(-3), path.endsWith("zip") ? { extractDir: "/musicgen" } : {});
-    } else {
+    const { body } = await fetch(address),
+      unpacked = new Response(body.pipeThrough(new DecompressionStream("gzip"))),
+      bytes = new Uint8Array(await unpacked.arrayBuffer());
+    if (path.endsWith("zip")) python.unpackArchive(bytes, "zip", { extractDir: "/musicgen" });
+    else {
       python.FS.mkdirTree("/musicgen/" + path.replace(/[^/]*$/, ""));
       python.FS.writeFile("/musicgen/" + path, bytes);
     }
