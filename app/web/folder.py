@@ -6,6 +6,7 @@ first page and the service worker have addresses that change with the content of
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -24,6 +25,7 @@ from musicgen.kernel.packing import lacking
 from tokenization.whole_file import write_whole
 
 OWN = "sw.js"  # by which a folder is known to be a page
+PYTHON = "pyodide.asm.wasm"
 PACKED = ".packed"  # not .gz, which some servers unpack
 # What servers compress, GitHub Pages among them; the rest is compressed here.
 COMPRESSED = (".html", ".css", ".js", ".mjs", ".json", ".webmanifest", ".svg", ".txt", ".wasm")
@@ -92,7 +94,7 @@ def write(
     everything.sort(key=lambda one: one.address)
     digest = hashlib.sha256(b"".join(one.address.encode() + one.data for one in everything))
     address = f"musicgen/{digest.hexdigest()[:12]}"
-    page = _page(address, found, packed, soundfont is not None)
+    page = _page(address, found, packed, pyodide[PYTHON], soundfont is not None)
     texts = {
         "index.html": page,
         "manifest.webmanifest": _manifest(address),
@@ -190,7 +192,9 @@ class _Model:
         return cls(given, card.name, own, str(card.training.get("licence", "as its maker says")))
 
 
-def _page(address: str, models: list[_Model], program: list[Content], has_sound: bool) -> str:
+def _page(
+    address: str, models: list[_Model], program: list[Content], python: bytes, has_sound: bool
+) -> str:
     """Return the HTML of the page, with the list of files that the worker loads."""
     offered = OfferedModels(models[0].given)
     offered.languages = {one.name: playable.language_of(one.given) for one in models}
@@ -200,6 +204,10 @@ def _page(address: str, models: list[_Model], program: list[Content], has_sound:
     facts["program"] = {
         "worker": f"{address}/worker/worker.js",
         "model": models[0].name,
+        "python": {
+            "address": f"{address}/pyodide/{PYTHON}",
+            "integrity": f"sha256-{base64.b64encode(hashlib.sha256(python).digest()).decode()}",
+        },
         "files": [
             {
                 "path": one.address.removesuffix(PACKED),

@@ -36,6 +36,13 @@ async function fetched({ address }, count) {
   return new Uint8Array(await new Response(unpacked).arrayBuffer());
 }
 
+// Pyodide waits for ever if its program is missing or damaged, so that is found here.
+async function check({ address, integrity }) {
+  const answer = await fetch(address, { integrity });
+  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+  await answer.arrayBuffer();
+}
+
 // Start Python with its library.
 async function started(library) {
   const stdLibURL = URL.createObjectURL(new Blob([await library])),
@@ -45,12 +52,13 @@ async function started(library) {
 }
 
 // Load all files, of which the page is told how many bytes have come.
-async function load({ files, model }) {
+async function load({ files, python: program, model }) {
   let bytes = 0;
   const count = (more) => postMessage({ bytes: (bytes += more) }),
     got = files.map((file) => fetched(file, count)),
     library = files.findIndex(({ path }) => path === LIBRARY),
-    [python, ...contents] = await Promise.all([started(got[library]), ...got]);
+    ready = [started(got[library]), check(program), ...got],
+    [python, , ...contents] = await Promise.all(ready);
   for (const [i, content] of contents.entries()) {
     const { path } = files[i];
     if (i === library) continue;
@@ -92,7 +100,7 @@ function leave(id) {
 
 // Work on what is not waited for: after the first answer, read the weights.
 async function work() {
-  if (atWork) return;
+  if (atWork || answers.size) return; // what is asked comes first
   atWork = true;
   if (!warmed) tab.warm();
   warmed = true;
