@@ -25,6 +25,7 @@ from musicgen.kernel.packing import lacking
 from tokenization.whole_file import write_whole
 
 OWN = "sw.js"  # by which a folder is known to be a page
+LICENCES = "LICENCES.txt"
 PYTHON = "pyodide.asm.wasm"
 PACKED = ".packed"  # not .gz, which some servers unpack
 # What servers compress, GitHub Pages among them; the rest is compressed here.
@@ -98,7 +99,7 @@ def write(
     texts = {
         "index.html": page,
         "manifest.webmanifest": _manifest(address),
-        "LICENCES.txt": _licences(address, found, soundfont),
+        LICENCES: _licences(address, found, soundfont),
         OWN: _service(address, everything, page),
     }
     shutil.rmtree(folder / "musicgen", ignore_errors=True)
@@ -198,7 +199,7 @@ def _page(
     """Return the HTML of the page, with the list of files that the worker loads."""
     offered = OfferedModels(models[0].given)
     offered.languages = {one.name: playable.language_of(one.given) for one in models}
-    facts = page_facts(offered, address)
+    facts = {**page_facts(offered, address), "licences": LICENCES}
     if not has_sound:
         facts["lacks"] = {"sound": SILENT}
     facts["program"] = {
@@ -249,8 +250,9 @@ def _manifest(address: str) -> str:
 
 def _service(address: str, contents: list[Content], page: str) -> str:
     """Return the service worker with its list of files, which changes with any of them."""
-    kept = [one.address for one in contents if "LICEN" not in one.address]
     digest = hashlib.sha256(page.encode()).hexdigest()[:12]
-    files = json.dumps(["./", "manifest.webmanifest", *(f"{address}/{one}" for one in kept)])
+    files = json.dumps(
+        ["./", "manifest.webmanifest", LICENCES, *(f"{address}/{one.address}" for one in contents)]
+    )
     script = (ASSETS / "worker/service.js").read_text(encoding="utf-8")
     return f"const VERSION = {json.dumps(digest)},\n  FILES = {files};\n{script}"

@@ -188,6 +188,7 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
         page.context.set_offline(True)
         page.reload()
         expect(page.locator(SHOWN)).to_have_text("Piano in C")
+        assert "numpy: BSD" in page.evaluate("async () => (await fetch('LICENCES.txt')).text()")
         page.locator(".mg-stage .mg-menu > button", has_text="Save").click()
         wav = page.get_by_role("button", name="WAV", exact=True)
         expect(wav).to_be_disabled()
