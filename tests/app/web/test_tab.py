@@ -14,8 +14,8 @@ from app.web.desk import NOT_KEPT
 from app.web.folder import SILENT, Made, write
 from app.web.offered_models import example
 from app.web.tab import Tab
-from tests.app.web.browser import MODEL
-from tests.app.web.hands import SHOWN, await_end, go_on
+from tests.app.web.browser import MODEL, Server
+from tests.app.web.hands import SHOWN, await_end, go_on, send
 from tests.app.web.sites import hashes_in, save_small, served, write_site
 from tests.musicgen.kernel.test_same_music import GOLDEN
 from tests.tokenization.notation.scores import bars, note, score
@@ -204,6 +204,28 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
         page.wait_for_function("() => window.musicgen?.app.facts.models[0].name === 'smaller'")
         expect(page.locator(".mg-take")).to_have_count(1)  # the project is still there
         page.context.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("begins", ["server", "site"])
+def test_a_project_opens_in_either_page(browser: Browser, server: Server, site: str, begins: str):
+    addresses = [server.address, site]
+    first, second = addresses if begins == "server" else reversed(addresses)
+    page, other = (loaded(browser, at, service_workers="block") for at in (first, second))
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-desk-menu > button").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the project").click()
+    send(other, "its.musicgen", Path(download.value.path()).read_bytes())
+    expect(other.locator(".mg-take")).to_have_count(1)
+    notes = "musicgen.desk.takes.map(({ piece }) => [...piece.notes])"
+    assert other.evaluate(notes) == page.evaluate(notes)
+    other.locator(".mg-take .mg-further").click()
+    go_on(other, bars=1)
+    await_end(other)
+    for one in (page, other):
+        one.context.close()
 
 
 @pytest.fixture(scope="module")
