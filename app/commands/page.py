@@ -30,13 +30,15 @@ PYODIDE_SHA512 = (
     "39b22fb1399caf10162a0f854f51a37d274399073909a6e761efe79f9042ba1a"
     "fd0555484de436e0305d66e1b9076b4888067d6289c1a670c1edc98767277647"
 )
+LOCK = "pyodide-lock.json"
 PARTS = (
     "pyodide.mjs",
     "pyodide.asm.js",
     "pyodide.asm.wasm",
     "python_stdlib.zip",
-    "pyodide-lock.json",
+    LOCK,
 )
+SLOWER = "Without node, Python is not compiled here, so that browsers do it at each start."
 PACKAGES = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/"
 
 
@@ -82,18 +84,22 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"there is no wheel {arguments.numpy}")
     arguments.downloads.mkdir(parents=True, exist_ok=True)
     pyodide = _pyodide(arguments.downloads)
-    numpy = _numpy(arguments.downloads, json.loads(pyodide["pyodide-lock.json"]), arguments.numpy)
+    lock = json.loads(pyodide[LOCK])
+    numpy = _numpy(arguments.downloads, lock, arguments.numpy)
+    pyodide[LOCK] = json.dumps({**lock, "packages": {}}).encode()  # browsers load none of them
     made = write(
         arguments.folder,
         models=arguments.model or [DEFAULT],
         pyodide=pyodide,
         numpy=numpy,
         soundfont=font,
+        compiles=(compiles := shutil.which("node") is not None),
     )
     output.remark(
         [
             f"{arguments.folder} has the page with {made.models}: {made.files} files, {made.bytes / 1e6:.1f} MB, "
             f"{made.packed / 1e6:.1f} MB where a server compresses them.",
+            *(() if compiles else (SLOWER,)),
             "Put it on any web server with HTTPS, or try it: "
             f"python -m http.server --bind localhost --directory {arguments.folder}",
         ]
@@ -130,10 +136,10 @@ def _pyodide(downloads: Path) -> dict[str, bytes]:
         return {name: file.read() for name, file in found.items() if file is not None}
 
 
-def _numpy(downloads: Path, lock: dict, given: Path | None) -> tuple[str, bytes]:
-    """Return the name and the content of numpy's wheel; the official one has the hash of Pyodide's list."""
+def _numpy(downloads: Path, lock: dict, given: Path | None) -> bytes:
+    """Return numpy's wheel; the official one has the hash of Pyodide's list."""
     if given is not None:
-        return given.name, given.read_bytes()
+        return given.read_bytes()
     told = lock["packages"]["numpy"]
     path = downloads / told["file_name"]
     if not path.is_file():
@@ -148,4 +154,4 @@ def _numpy(downloads: Path, lock: dict, given: Path | None) -> tuple[str, bytes]
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != told["sha256"]:
         raise ValueError(f"{path} is damaged; delete it to load it again")
-    return path.name, data
+    return data

@@ -7,17 +7,15 @@ first page and the service worker have addresses that change with the content of
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
-import io
 import json
 import shutil
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from app.web.browser_python import NOT_OF_NUMPY, NOT_OF_STDLIB, archives, numpys_licence
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, POLICY, TITLE, html, page_facts
 from musicgen import playable
@@ -26,10 +24,12 @@ from musicgen.critic import FILE as CRITIC
 from musicgen.kernel.packing import lacking
 from tokenization.whole_file import write_whole
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("tokenization", "musicgen", "app/web")  # that the browser runs, or could
 OWN = "sw.js"  # by which a folder is known to be a page
-OLD_ZIP = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
+LICENCES = "LICENCES.txt"
+PYTHON = "pyodide.asm.wasm"
+PACKED = ".packed"  # not .gz, which some servers unpack
+# What servers compress, GitHub Pages among them; the rest is compressed here.
+COMPRESSED = (".html", ".css", ".js", ".mjs", ".json", ".webmanifest", ".svg", ".txt", ".wasm")
 GPL_FONT = "TimGM6mb.sf2"  # that of pretty_midi
 SILENT = "This page was made without a soundfont, so that it has no sound; save the piece as MIDI to hear it."
 
@@ -57,39 +57,49 @@ def write(
     *,
     models: list[str],
     pyodide: dict[str, bytes],
-    numpy: tuple[str, bytes],
+    numpy: bytes,
     soundfont: Path | None,
+    compiles: bool,
 ) -> Made:
-    """Write the page with some models; `pyodide` are the files of its distribution, and `numpy` is its wheel."""
+    """Write the page with some models; `pyodide` are the files of its distribution, and `numpy` is its wheel.
+
+    With `compiles`, node compiles Python's sources; otherwise, browsers do so at each start.
+    """
     if not _is_free(folder):
         raise ValueError(
             f"{folder} has other files; name an empty folder, or one that this command wrote"
         )
     found = [_Model.of(name) for name in models]
-    kernel = "musicgen/kernel/kernel.wasm"
     program = [
+        *(
+            Content(f"python/{name}", data)
+            for name, data in archives(pyodide, numpy, compiles=compiles).items()
+        ),
         *(one for model in found for one in model.files),
-        Content("python/musicgen.zip", _archive()),
-        Content(f"python/{numpy[0]}", numpy[1]),
-        Content(kernel, (ROOT / kernel).read_bytes()),
     ]
+    packed = [Content(one.address + PACKED, _gzipped(one.data)) for one in program]
     everything = [
-        *program,
+        *packed,
         *(
             Content(path.relative_to(ASSETS).as_posix(), path.read_bytes())
             for path in _files(ASSETS)
         ),
-        *(Content(f"pyodide/{name}", data) for name, data in pyodide.items()),
-        *([Content("soundfont.sf2", soundfont.read_bytes())] if soundfont else []),
+        *(
+            Content(f"pyodide/{name}", data)
+            for name, data in pyodide.items()
+            if name[-4:] != ".zip"
+        ),
+        Content("python/LICENSE.numpy", numpys_licence(numpy)),
+        *([Content("soundfont.sf2", _gzipped(soundfont.read_bytes()))] if soundfont else []),
     ]
     everything.sort(key=lambda one: one.address)
     digest = hashlib.sha256(b"".join(one.address.encode() + one.data for one in everything))
     address = f"musicgen/{digest.hexdigest()[:12]}"
-    page = _page(address, found, program, soundfont is not None)
+    page = _page(address, found, packed, pyodide[PYTHON], soundfont is not None)
     texts = {
         "index.html": page,
         "manifest.webmanifest": _manifest(address),
-        "LICENCES.txt": _licences(address, found, soundfont),
+        LICENCES: _licences(address, found, soundfont),
         OWN: _service(address, everything, page),
     }
     shutil.rmtree(folder / "musicgen", ignore_errors=True)
@@ -99,13 +109,22 @@ def write(
         path.write_bytes(one.data)
     for place, text in texts.items():  # the last step: all that they need is there
         write_whole(folder / place, text.encode())
-    written = [*(one.data for one in everything), *(text.encode() for text in texts.values())]
+    written = [*everything, *(Content(place, text.encode()) for place, text in texts.items())]
     return Made(
         files=len(written),
-        bytes=sum(map(len, written)),
-        packed=sum(len(zlib.compress(one)) for one in written),
+        bytes=sum(len(one.data) for one in written),
+        packed=sum(map(_loaded, written)),
         models=", ".join(one.name for one in found),
     )
+
+
+def _gzipped(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+def _loaded(one: Content) -> int:
+    """Return the bytes that a browser loads of a file, where the server compresses what servers compress."""
+    return len(gzip.compress(one.data, 6) if one.address.endswith(COMPRESSED) else one.data)
 
 
 def _is_free(folder: Path) -> bool:
@@ -123,8 +142,10 @@ def _licences(address: str, models: list[_Model], soundfont: Path | None) -> str
         "musicgen": "MIT",
         **{f"the model {one.name}": one.licence for one in models},
         "scripts of others": f"see {address}/vendor/LICENCES.txt",
-        "Pyodide, with CPython": "MPL-2.0 and PSF-2.0; the sources are at github.com/pyodide/pyodide",
-        "numpy": "BSD-3-Clause, see its licence in the wheel",
+        "Pyodide": "MPL-2.0; the sources are at github.com/pyodide/pyodide",
+        "CPython": "PSF-2.0, see docs.python.org/3/license.html; the standard library is compiled, without "
+        + ", ".join(NOT_OF_STDLIB.split()),
+        "numpy": f"BSD-3-Clause, see {address}/python/LICENSE.numpy; without {', '.join(NOT_OF_NUMPY.split())}",
     }
     if soundfont is not None:
         gpl = f"GPL-2.0, see {address}/vendor/LICENSE.GPL-2"
@@ -172,46 +193,27 @@ class _Model:
         return cls(given, card.name, own, str(card.training.get("licence", "as its maker says")))
 
 
-def _archive() -> bytes:
-    """Return the Python sources that the browser runs, and the examples, as a zip file."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-
-        def add(place: str, data: bytes) -> None:
-            archive.writestr(zipfile.ZipInfo(place, OLD_ZIP), data, zipfile.ZIP_DEFLATED)
-
-        add("app/__init__.py", (ROOT / "app/__init__.py").read_bytes())
-        for package in PACKAGES:
-            for path in _files(ROOT / package):
-                if path.suffix == ".py":
-                    add(path.relative_to(ROOT).as_posix(), path.read_bytes())
-        for path in _files(ROOT / "app/examples"):
-            add(path.relative_to(ROOT).as_posix(), path.read_bytes())
-        try:
-            number = version("symbolic-musicgen")
-            told = f"Metadata-Version: 2.1\nName: symbolic-musicgen\nVersion: {number}\n"
-            add(f"symbolic_musicgen-{number}.dist-info/METADATA", told.encode())
-        except PackageNotFoundError:
-            pass  # files that are made here say "musicgen from source", as at home
-    return packed.getvalue()
-
-
-def _page(address: str, models: list[_Model], program: list[Content], has_sound: bool) -> str:
+def _page(
+    address: str, models: list[_Model], program: list[Content], python: bytes, has_sound: bool
+) -> str:
     """Return the HTML of the page, with the list of files that the worker loads."""
     offered = OfferedModels(models[0].given)
     offered.languages = {one.name: playable.language_of(one.given) for one in models}
-    facts = page_facts(offered, address)
+    facts = {**page_facts(offered, address), "licences": LICENCES}
     if not has_sound:
         facts["lacks"] = {"sound": SILENT}
     facts["program"] = {
         "worker": f"{address}/worker/worker.js",
         "model": models[0].name,
+        "python": {
+            "address": f"{address}/pyodide/{PYTHON}",
+            "integrity": f"sha256-{base64.b64encode(hashlib.sha256(python).digest()).decode()}",
+        },
         "files": [
             {
-                "path": one.address,
+                "path": one.address.removesuffix(PACKED),
                 "address": f"{address}/{one.address}",
                 "bytes": len(one.data),
-                "integrity": f"sha256-{base64.b64encode(hashlib.sha256(one.data).digest()).decode()}",
             }
             for one in program
         ],
@@ -248,8 +250,9 @@ def _manifest(address: str) -> str:
 
 def _service(address: str, contents: list[Content], page: str) -> str:
     """Return the service worker with its list of files, which changes with any of them."""
-    kept = [one.address for one in contents if "LICEN" not in one.address]
     digest = hashlib.sha256(page.encode()).hexdigest()[:12]
-    files = json.dumps(["./", "manifest.webmanifest", *(f"{address}/{one}" for one in kept)])
+    files = json.dumps(
+        ["./", "manifest.webmanifest", LICENCES, *(f"{address}/{one.address}" for one in contents)]
+    )
     script = (ASSETS / "worker/service.js").read_text(encoding="utf-8")
     return f"const VERSION = {json.dumps(digest)},\n  FILES = {files};\n{script}"

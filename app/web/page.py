@@ -56,6 +56,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
     """Return the data that the page's scripts need at the start."""
     return {
         "assets": address,
+        "licences": f"{address}/vendor/LICENCES.txt",
         "models": [
             {
                 "name": name,

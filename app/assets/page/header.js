@@ -24,8 +24,8 @@ export function headerPart(app) {
 
 function projectMenu(app) {
   const item = (text, act) => action(text, act, "mg-item");
-  const licences = make("a", "mg-item", "Licences for sound and score", {
-    href: `${app.facts.assets}/vendor/LICENCES.txt`,
+  const licences = make("a", "mg-item", "Licences", {
+    href: app.facts.licences,
     target: "_blank",
   });
   const save = item("Save the project as a file", () => app.saveDesk()),

@@ -7,7 +7,7 @@ const ROOM =
 // The line about a new version, which is shown when there is one.
 function newVersion(root, waiting) {
   const reload = action("Reload", () => waiting.postMessage("begin"));
-  root.prepend(make("p", "mg-note", ["There is a new version of musicgen.", reload]));
+  root.prepend(make("p", "mg-note", ["There is a new version of musicgen. ", reload]));
 }
 
 export async function keepInstalled(app, root) {

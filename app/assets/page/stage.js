@@ -145,11 +145,13 @@ export function stagePart(app, lanesNow) {
     box = make("section", "mg-card mg-stage", within, { ariaLabel: "Your piece" });
 
   function show() {
-    const entry = desk.current;
-    for (const part of [facts, star, roll.view, foot]) part.hidden = !entry;
+    const entry = desk.current,
+      opens = !entry && !desk.past.length && app.underWay; // the first piece
+    for (const part of [facts, star, foot]) part.hidden = !entry;
     for (const part of [signs, idea, plan, score, mix, played, grid, ...jobs]) part.show();
     read.show(entry);
-    // At the start, a piece is being opened.
+    roll.view.hidden = !entry && !opens;
+    if (opens) idea.hidden = true;
     title.textContent = title.title = entry?.title ?? (desk.past.length ? "New idea" : "…");
     if (entry) return showPiece(entry);
     bar.show(null);

@@ -14,7 +14,7 @@ export class Tab {
 
   tell = () => {}; // shows how far the program is loaded, as a sentence, and why it cannot be
 
-  constructor({ worker, files, model }, assets) {
+  constructor({ worker, files, python, model }, assets) {
     this.assets = assets;
     this.waiting = new Map(); // by the number of the request
     this.last = 0;
@@ -34,8 +34,8 @@ export class Tab {
         fail(); // of no effect once it is ready
         for (const take of [...this.waiting.values()]) take({ failed: true });
       };
-      const addressed = files.map((one) => ({ ...one, address: at(one.address) }));
-      this.worker.postMessage({ files: addressed, model });
+      const addressed = (one) => ({ ...one, address: at(one.address) });
+      this.worker.postMessage({ files: files.map(addressed), python: addressed(python), model });
     });
     this.ready.catch(({ message }) => this.tell("", message));
   }

@@ -3,9 +3,20 @@
 const VOLUME = 7;
 export const GAIN = 1.6;
 export const LIMIT = { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 };
+const GZIP = 0x1f; // the first byte of a compressed file
 const HEARD = 12; // messages that determine the lag
 
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
+
+// A folder of static files has it compressed.
+export async function soundfontOf(address) {
+  const answer = await fetch(`${address}/soundfont.sf2`);
+  if (!answer.ok) throw new Error("The soundfont is missing.");
+  const file = await answer.blob(),
+    [first] = await file.slice(0, 1).bytes();
+  if (first !== GZIP) return file.arrayBuffer();
+  return new Response(file.stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
 
 export class Synth {
   // `ready` resolves to whether notes can be played; `start` begins loading.
@@ -22,10 +33,9 @@ export class Synth {
 
   async #load() {
     this.context = new AudioContext({ latencyHint: "interactive" });
-    const bytesOf = (answer) => (answer.ok ? answer.arrayBuffer() : Promise.reject(answer));
     const [{ WorkletSynthesizer }, font] = await Promise.all([
       import("../vendor/spessasynth/synthesizer.js"),
-      fetch(`${this.address}/soundfont.sf2`).then(bytesOf),
+      soundfontOf(this.address),
       this.context.audioWorklet.addModule(`${this.address}/vendor/spessasynth/processor.js`),
     ]);
     this.synth = new WorkletSynthesizer(this.context);

@@ -1,16 +1,15 @@
 // Renders a MIDI file to a WAV file by the synthesizer, faster than it plays.
-import { GAIN, LIMIT } from "./synth.js";
+import { GAIN, LIMIT, soundfontOf } from "./synth.js";
 
 const RATE = 48000,
   TAIL = 3; // seconds for the last notes to fade
 
 export async function wavOf(address, midi) {
-  const [{ WorkletSynthesizer, BasicMIDI, audioBufferToWav }, answer] = await Promise.all([
+  const [{ WorkletSynthesizer, BasicMIDI, audioBufferToWav }, soundBankBuffer] = await Promise.all([
     import("../vendor/spessasynth/synthesizer.js"),
-    fetch(`${address}/soundfont.sf2`),
+    soundfontOf(address),
   ]);
-  if (!answer.ok) throw new Error("The soundfont is missing.");
-  const soundBankList = [{ bankOffset: 0, soundBankBuffer: await answer.arrayBuffer() }],
+  const soundBankList = [{ bankOffset: 0, soundBankBuffer }],
     midiSequence = BasicMIDI.fromArrayBuffer(midi),
     length = Math.ceil(RATE * (midiSequence.duration + TAIL));
   const context = new OfflineAudioContext({ numberOfChannels: 2, sampleRate: RATE, length });

@@ -3,6 +3,8 @@
 import { loadPyodide } from "../pyodide/pyodide.mjs";
 
 const ROOT = "/musicgen",
+  INDEX = new URL("../pyodide/", import.meta.url).href,
+  LIBRARY = "python/python_stdlib.zip",
   WORK_SECONDS = 0.05;
 const START = `
 import sys
@@ -24,30 +26,43 @@ const turn = () =>
     port2.postMessage(0);
   });
 
-async function fetched({ address, integrity }) {
+// Load a file, which is compressed, and count its bytes as they come.
+async function fetched({ address }, count) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+  const transform = (chunk, stream) => (count(chunk.length), stream.enqueue(chunk)),
+    counted = answer.body.pipeThrough(new TransformStream({ transform })),
+    unpacked = counted.pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(unpacked).arrayBuffer());
+}
+
+// Pyodide waits for ever if its program is missing or damaged, so that is found here.
+async function check({ address, integrity }) {
   const answer = await fetch(address, { integrity });
   if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
-  return new Uint8Array(await answer.arrayBuffer());
+  await answer.arrayBuffer();
+}
+
+// Start Python with its library.
+async function started(library) {
+  const stdLibURL = URL.createObjectURL(new Blob([await library])),
+    python = await loadPyodide({ indexURL: INDEX, stdLibURL });
+  URL.revokeObjectURL(stdLibURL);
+  return python;
 }
 
 // Load all files, of which the page is told how many bytes have come.
-async function load({ files, model }) {
+async function load({ files, python: program, model }) {
   let bytes = 0;
-  const get = async (file) => {
-    const content = await fetched(file);
-    bytes += file.bytes;
-    postMessage({ bytes });
-    return { ...file, content };
-  };
-  const indexURL = new URL("../pyodide/", import.meta.url).href,
-    [python, ...got] = await Promise.all([loadPyodide({ indexURL }), ...files.map(get)]);
-  for (const { path, content } of got) {
-    if (/\.(zip|whl)$/.test(path))
-      python.unpackArchive(
-        content,
-        path.slice(-3),
-        path.endsWith("zip") ? { extractDir: ROOT } : {},
-      );
+  const count = (more) => postMessage({ bytes: (bytes += more) }),
+    got = files.map((file) => fetched(file, count)),
+    library = files.findIndex(({ path }) => path === LIBRARY),
+    ready = [started(got[library]), check(program), ...got],
+    [python, , ...contents] = await Promise.all(ready);
+  for (const [i, content] of contents.entries()) {
+    const { path } = files[i];
+    if (i === library) continue;
+    if (path.endsWith(".zip")) python.unpackArchive(content, "zip", { extractDir: ROOT });
     else {
       python.FS.mkdirTree(`${ROOT}/${path}`.replace(/\/[^/]*$/, ""));
       python.FS.writeFile(`${ROOT}/${path}`, content);
@@ -85,7 +100,7 @@ function leave(id) {
 
 // Work on what is not waited for: after the first answer, read the weights.
 async function work() {
-  if (atWork) return;
+  if (atWork || answers.size) return; // what is asked comes first
   atWork = true;
   if (!warmed) tab.warm();
   warmed = true;

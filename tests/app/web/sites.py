@@ -4,13 +4,16 @@ They need Pyodide and a numpy for it: pyodide-*.tgz and numpy-*.whl in the folde
 build/pyodide. Without those, the tests are skipped.
 """
 
+import inspect
+import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,7 @@ from musicgen.checkpoint import Card
 from musicgen.playable import find
 from musicgen.weights import save
 from tests.app.web.browser import MODEL
+from tests.musicgen.kernel import same_music
 
 ROOT = Path(__file__).parents[3]
 DOWNLOADS = Path(os.environ.get("MUSICGEN_PYODIDE") or ROOT / "build/pyodide")
@@ -27,6 +31,18 @@ PYODIDE, NUMPY = "pyodide-*.tgz", "numpy-*.whl"
 BOTH = pytest.mark.parametrize(
     "address", ["server", pytest.param("site", marks=pytest.mark.long)], indirect=True
 )
+
+SCRIPT = Path(__file__).parent / "scripts/hashes.js"
+# The hashes of known requests, by a worker of the page.
+HASHES = """([script, facts, source]) => new Promise((done, failed) => {
+  const at = (address) => new URL(address, document.baseURI).href;
+  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const worker = new Worker(url, { type: "module" });
+  worker.onmessage = ({ data }) => done(JSON.parse(data));
+  worker.onerror = ({ message }) => failed(new Error(message));
+  const files = facts.files.map((one) => ({ ...one, address: at(one.address) }));
+  worker.postMessage({ pyodide: at(facts.python.address.replace(/[^/]*$/, "pyodide.mjs")), files, source });
+})"""
 
 
 def write_site(folder: Path, *more: object) -> None:
@@ -62,3 +78,11 @@ def served(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
+
+
+def hashes_in(evaluate: Callable[[str, Any], Any], folder: Path) -> dict[str, list[str]]:
+    """Return the hashes of known requests in a browser that has opened a file of the page."""
+    html = (folder / "index.html").read_text(encoding="utf-8")
+    facts = json.loads(html.split('id="mg-facts">')[1].split("</script>")[0])["program"]
+    script = SCRIPT.read_text(encoding="utf-8")
+    return evaluate(HASHES, [script, facts, inspect.getsource(same_music)])

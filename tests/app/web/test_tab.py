@@ -1,7 +1,10 @@
 """A page without a server does what the server's does, offline too, and says what it cannot do."""
 
-import inspect
+import gzip
+import io
 import json
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,15 +14,15 @@ from app.web.desk import NOT_KEPT
 from app.web.folder import SILENT, Made, write
 from app.web.offered_models import example
 from app.web.tab import Tab
-from tests.app.web.browser import MODEL
-from tests.app.web.hands import SHOWN, await_end, go_on
-from tests.app.web.sites import save_small, served, write_site
-from tests.musicgen.kernel import same_music
+from tests.app.web.browser import MODEL, Server
+from tests.app.web.hands import SHOWN, await_end, go_on, send
+from tests.app.web.sites import hashes_in, save_small, served, write_site
 from tests.musicgen.kernel.test_same_music import GOLDEN
 from tests.tokenization.notation.scores import bars, note, score
 
 JAZZ = example("trio-jazz")
 ALARM = "#mg-dock [role=alert]"
+BROKEN = "A part of the instrument could not be loaded, or arrived damaged; reload the page"
 ASKED = {
     "model": MODEL, "bars": 2, "variations": 2, "sampling": {"seed": 5}, "promptBars": 2, "title": "it",
 }  # fmt: skip
@@ -95,8 +98,27 @@ def small(tmp_path: Path) -> Path:
 
 def made(folder: Path, model: Path, **more) -> Made:
     """Write a page with stand-ins for Pyodide and numpy."""
-    given = {"pyodide": {"pyodide.mjs": b"p"}, "numpy": ("numpy.whl", b"n"), "soundfont": None}
+    pyodide = {
+        "pyodide.asm.wasm": b"p",
+        "python_stdlib.zip": packed(**{"io.py": b"", "pdb.py": b""}),
+    }
+    numpy = packed(**{"numpy/__init__.py": b"", "numpy/ma/core.py": b"", "LICENSE.txt": b"BSD"})
+    given = {"pyodide": pyodide, "numpy": numpy, "soundfont": None, "compiles": False}
     return write(folder, models=[str(model)], **(given | more))
+
+
+def packed(**files: bytes) -> bytes:
+    """Return a zip file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name, data in files.items():
+            opened.writestr(name, data)
+    return archive.getvalue()
+
+
+def unpacked(path: Path) -> list[str]:
+    """Return the names in a zip file of a page."""
+    return zipfile.ZipFile(io.BytesIO(gzip.decompress(path.read_bytes()))).namelist()
 
 
 def test_a_folder_has_all_files_that_the_page_names(tmp_path: Path, small: Path):
@@ -117,7 +139,13 @@ def test_a_folder_has_all_files_that_the_page_names(tmp_path: Path, small: Path)
     font.write_bytes(b"sfbk")
     made(folder, small, soundfont=font)
     assert "GPL-2.0" in (folder / "LICENCES.txt").read_text()
-    assert len([*(folder / "musicgen").iterdir()]) == 1  # only the newest version
+    [newest] = (folder / "musicgen").iterdir()  # only this version
+    assert unpacked(newest / "python/python_stdlib.zip.packed") == ["io.py"]
+    program = unpacked(newest / "python/program.zip.packed")
+    assert {"numpy/__init__.py", "app/web/tab.py", "musicgen/kernel/kernel.wasm"} < {*program}
+    assert "numpy/ma/core.py" not in program
+    assert (newest / "python/LICENSE.numpy").read_text() == "BSD"
+    assert gzip.decompress((newest / "soundfont.sf2").read_bytes()) == b"sfbk"
 
 
 def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, small: Path):
@@ -128,28 +156,14 @@ def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, small: Path
         made(tmp_path / "page", Path(MODEL))
 
 
-HASHES = """([script, facts, source]) => new Promise((done, failed) => {
-  const at = (address) => new URL(address, document.baseURI).href;
-  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  const worker = new Worker(url, { type: "module" });
-  worker.onmessage = ({ data }) => done(JSON.parse(data));
-  worker.onerror = ({ message }) => failed(new Error(message));
-  const files = facts.files.map((one) => ({ ...one, address: at(one.address) }));
-  worker.postMessage({ pyodide: at(facts.worker.replace("worker/worker.js", "pyodide/pyodide.mjs")), files, source });
-})"""
-
-
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_music_is_the_same_in_a_browser_as_on_the_command_line(browser: Browser, tmp_path: Path):
     write_site(tmp_path / "page")
-    html = (tmp_path / "page/index.html").read_text(encoding="utf-8")
-    facts = json.loads(html.split('id="mg-facts">')[1].split("</script>")[0])["program"]
     with served(tmp_path / "page") as address:
         page = browser.new_context().new_page()
         page.goto(f"{address}/LICENCES.txt")
-        script = (Path(__file__).parent / "scripts/hashes.js").read_text()
-        found = page.evaluate(HASHES, [script, facts, inspect.getsource(same_music)])
+        found = hashes_in(page.evaluate, tmp_path / "page")
         page.context.close()
     assert found == json.loads(GOLDEN.read_text())
 
@@ -174,6 +188,7 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
         page.context.set_offline(True)
         page.reload()
         expect(page.locator(SHOWN)).to_have_text("Piano in C")
+        assert "numpy: BSD" in page.evaluate("async () => (await fetch('LICENCES.txt')).text()")
         page.locator(".mg-stage .mg-menu > button", has_text="Save").click()
         wav = page.get_by_role("button", name="WAV", exact=True)
         expect(wav).to_be_disabled()
@@ -192,30 +207,60 @@ def test_the_page_works_offline_and_says_when_there_is_a_new_version(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("begins", ["server", "site"])
+def test_a_project_opens_in_either_page(browser: Browser, server: Server, site: str, begins: str):
+    addresses = [server.address, site]
+    first, second = addresses if begins == "server" else reversed(addresses)
+    page, other = (loaded(browser, at, service_workers="block") for at in (first, second))
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-desk-menu > button").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the project").click()
+    send(other, "its.musicgen", Path(download.value.path()).read_bytes())
+    expect(other.locator(".mg-take")).to_have_count(1)
+    notes = "musicgen.desk.takes.map(({ piece }) => [...piece.notes])"
+    assert other.evaluate(notes) == page.evaluate(notes)
+    other.locator(".mg-take .mg-further").click()
+    go_on(other, bars=1)
+    await_end(other)
+    for one in (page, other):
+        one.context.close()
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of an untrained model, without a soundfont."""
+    folder = tmp_path_factory.mktemp("silent")
+    write_site(folder / "page", "--model", save_small(folder / "small"), "--no-soundfont")
+    return folder / "page"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("fault", "sentence"),
+    ("part", "fault"),
     [
-        (
-            "damaged",
-            "A part of the instrument could not be loaded, or arrived damaged; reload the page",
-        ),
-        (
-            "missing",
-            "A part of the instrument could not be loaded, or arrived damaged; reload the page",
-        ),
+        ("program.zip.packed", "damaged"),
+        ("program.zip.packed", "cut"),
+        ("python_stdlib.zip.packed", "missing"),
+        ("pyodide.asm.wasm", "damaged"),
+        ("pyodide.asm.wasm", "missing"),
+        ("pyodide.mjs", "missing"),
     ],
 )
 def test_a_fault_at_the_start_is_said(
-    browser: Browser, tmp_path: Path, small: Path, fault: str, sentence: str
+    browser: Browser, tmp_path: Path, silent: Path, part: str, fault: str
 ):
-    write_site(tmp_path / "page", "--model", small, "--no-soundfont")
-    [numpy] = (tmp_path / "page").rglob("numpy*.whl")
-    if fault == "damaged":
-        numpy.write_bytes(b"<html>")
-    elif fault == "missing":
-        numpy.unlink()
+    shutil.copytree(silent, tmp_path / "page")
+    [found] = (tmp_path / "page").rglob(part)
+    data = bytearray(found.read_bytes())
+    data[len(data) // 2] ^= 64
+    if fault == "missing":
+        found.unlink()
+    else:
+        found.write_bytes(data if fault == "damaged" else data[:-1000])
     page = browser.new_context(service_workers="block").new_page()
     with served(tmp_path / "page") as address:
         page.goto(address)
-        expect(page.locator(ALARM)).to_contain_text(sentence)
+        expect(page.locator(ALARM)).to_contain_text(BROKEN)
         page.context.close()

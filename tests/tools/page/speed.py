@@ -12,7 +12,8 @@ first clicks run to the end. With --look 3, each piece is on the page for three 
 server reads it in advance. Prints the seconds to the first new note painted, and of the complete runs the speed as a
 multiple of real time, and the frames per second while they were written.
 
-With --site FOLDER, all this of a page that `musicgen page FOLDER` wrote, without a server.
+With --site FOLDER, all this of a page that `musicgen page FOLDER` wrote, without a server. With --browser firefox, only
+the visits with an own file, and two takes from the click to their end.
 """
 
 from pathlib import Path
@@ -25,7 +26,8 @@ from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
 from tests.app.web.hands import open_example
 from tests.app.web.sites import served
 from tests.tools.options import options
-from tests.tools.page.own_files import own_files
+from tests.tools.page.firefox import firefox
+from tests.tools.page.own_files import OwnFile, own_files
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 
@@ -69,17 +71,22 @@ OWN = """async ([name, bytes]) => {
   await player.synth.ready;
   const ear = player.synth.context.createAnalyser(), heard = new Float32Array(1024), [{ piece, region }] = desk.takes;
   player.synth.output.connect(ear);
+  const isSilent = () => player.synth.context.state === "suspended" && now() > written + 3; // no audio device
   await until(() => {
     ear.getFloatTimeDomainData(heard);
-    return player.tick >= piece.lines[region.first] && heard.some((sample) => Math.abs(sample) > 0.003);
+    return isSilent() || (player.tick >= piece.lines[region.first] && heard.some((sample) => Math.abs(sample) > 0.003));
   });
-  return [opened, written, now()];
+  return [opened, written, isSilent() ? null : now()];
 }"""
 # Deletes the project, but not what the browser has kept of the page.
 FORGET = """async () => {
   for (const { name } of await indexedDB.databases()) {
     await new Promise((done) => (indexedDB.deleteDatabase(name).onsuccess = done));
   }
+}"""
+# Wait until the browser has kept the files of a page without a server, as it has for who comes back.
+KEPT = """async () => {
+  if (await navigator.serviceWorker.getRegistration()) await navigator.serviceWorker.ready;
 }"""
 # The times of 120 frames while scrolling or playing.
 FRAMES = """async (playing) => {
@@ -151,12 +158,56 @@ def click(page: Page, *, whole: bool) -> tuple[float, float, float]:
     return first, float(end - begin) / last, rate
 
 
+def of_own_file(own: list, again: list) -> list[tuple[str, list[float]]]:
+    """Return the lines about visits with an own file."""
+    return [
+        ("from the address to an own file, s", [one[0] for one in own]),
+        ("from the address to its first new note, s", [one[1] for one in own]),
+        ("from the address to the sound of that, s", [one[2] for one in own]),
+        ("again, from the address to its first new note, s", [one[1] for one in again]),
+    ]
+
+
+def table(head: str, lines: list[tuple[str, list[float]]]) -> None:
+    """Print medians and maxima."""
+    print(f"{head:<50}{'p50':>8}{'max':>9}")
+    for what, values in lines:
+        if None in values:
+            print(f"{what:<50} not measured")
+        else:
+            print(f"{what:<50}{np.median(values):8.2f}{max(values):9.2f}")
+
+
+def in_firefox(address: str, visits: int, file: OwnFile) -> None:
+    """Measure visits to a page in Firefox, and print."""
+    own, again, takes = [], [], []
+    for _ in range(visits):
+        with firefox() as page:
+            page.show(1280, 900)
+            for found in (own, again):
+                page.goto(address, wait="interactive")
+                found.append(page.evaluate(OWN, [file.name, [*file.data]]))
+                page.evaluate(KEPT)
+                page.goto(f"{address}/nothing", wait="complete")
+                page.evaluate(FORGET)
+            page.goto(address, wait="interactive")
+            page.evaluate(
+                f"async () => {{ while (!({SHOWN})()) await new Promise(requestAnimationFrame); }}"
+            )
+            takes.append(page.evaluate(WATCH, True)[1])
+    lines = [*of_own_file(own, again), ("from the click to the end of two takes, s", takes)]
+    table(f"{visits} first visits in Firefox", lines)
+
+
 def main() -> None:
     """Measure and print."""
-    given = options(__doc__, visits=5, clicks=10, whole=3, look=0.0, site="")
+    given = options(__doc__, visits=5, clicks=10, whole=3, look=0.0, site="", browser="chromium")
     ready, sounds, scrolled, played, clicks, own, again = [], [], [], [], [], [], []
     file = own_files()["pop band"]
     serve = served(Path(given.site)) if given.site else serving()
+    if given.browser == "firefox":
+        with serve as address:
+            return in_firefox(address, given.visits, file)
     with serve as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
@@ -172,6 +223,7 @@ def main() -> None:
                 page.set_default_timeout(2 * WAIT)
                 page.goto(address, wait_until="commit")
                 found.append(page.evaluate(OWN, [file.name, [*file.data]]))
+                page.evaluate(KEPT)
                 page.goto(f"{address}/nothing")
                 page.evaluate(FORGET)
                 page.close()
@@ -182,17 +234,13 @@ def main() -> None:
             page.wait_for_timeout(1000 * given.look)
             clicks.append(click(page, whole=number < given.whole))
         browser.close()
-    print(f"{given.visits} first visits, {given.clicks} clicks{'':<26}{'p50':>8}{'max':>9}")
-    for what, values in (
+    lines = [
         ("from the address to a piece on the page, s", ready),
         ("from pressing play to the first sound, s", sounds),
-        ("from the address to an own file, s", [one[0] for one in own]),
-        ("from the address to its first new note, s", [one[1] for one in own]),
-        ("from the address to the sound of that, s", [one[2] for one in own]),
-        ("again, from the address to its first new note, s", [one[1] for one in again]),
+        *of_own_file(own, again),
         ("from the click to the first note, s", [first for first, *_ in clicks]),
-    ):
-        print(f"{what:<50}{np.median(values):8.2f}{max(values):9.2f}")
+    ]
+    table(f"{given.visits} first visits, {given.clicks} clicks", lines)
     speeds = ", ".join(f"{speed:.1f}" for _, speed, _ in clicks[: given.whole])
     print(f"new music as a multiple of real time: {speeds}")
     rates = ", ".join(f"{rate:.0f}" for *_, rate in clicks[: given.whole])

@@ -10,15 +10,22 @@ json.dumps(hashes(find("ensemble")))
 `;
 
 onmessage = async ({ data: { pyodide, files, source } }) => {
-  const { loadPyodide } = await import(pyodide);
-  const python = await loadPyodide();
-  for (const { path, address } of files) {
-    const bytes = new Uint8Array(await (await fetch(address)).arrayBuffer());
-    if (/zip$|whl$/.test(path)) {
-      python.unpackArchive(bytes, path.slice(-3), path.endsWith("zip") ? { extractDir: "/musicgen" } : {});
-    } else {
-      python.FS.mkdirTree("/musicgen/" + path.replace(/[^/]*$/, ""));
-      python.FS.writeFile("/musicgen/" + path, bytes);
+  const { loadPyodide } = await import(pyodide),
+    unpacked = async ({ address }) => {
+      const { body } = await fetch(address);
+      return new Response(body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+    };
+  const library = files.find(({ path }) => path.endsWith("stdlib.zip")),
+    stdLibURL = URL.createObjectURL(new Blob([await unpacked(library)])),
+    python = await loadPyodide({ stdLibURL });
+  for (const file of files) {
+    const bytes = new Uint8Array(await unpacked(file)),
+      path = "/musicgen/" + file.path;
+    if (file === library) continue;
+    if (path.endsWith("zip")) python.unpackArchive(bytes, "zip", { extractDir: "/musicgen" });
+    else {
+      python.FS.mkdirTree(path.replace(/[^/]*$/, ""));
+      python.FS.writeFile(path, bytes);
     }
   }
   python.globals.set("source", source);
