@@ -169,7 +169,12 @@ local function read(path)
   return text
 end
 
-local function is_up() return (reaper.ExecProcess(midi.ping(), 3000) or "1"):match("^(%-?%d+)") == "0" end
+local function is_up()
+  local file = reaper.GetResourcePath() .. "/musicgen-server.txt"
+  local status = (reaper.ExecProcess(midi.ping(file), 3000) or "1"):match("^(%-?%d+)")
+  os.remove(file)
+  return status == "0"
+end
 
 local function ask(job)
   local folder = reaper.GetResourcePath()

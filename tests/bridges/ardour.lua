@@ -1,5 +1,5 @@
 -- Runs musicgen_ardour.lua in a headless session of Ardour; only the editor's selection, import and dialogs are stand-ins.
--- Variables: SCRIPT, SESSION, KEPT (where the imported file goes), ACTION, PART, RANGE (quarters) and TRACKS by name.
+-- Variables: SCRIPT, SESSION, KEPT (the folder for imported files), ACTION, PART, RANGE (quarters) and TRACKS by name.
 local function var(name) return os.getenv("MUSICGEN_" .. name) end
 
 load_session(var("SESSION"), "song")
@@ -36,7 +36,7 @@ Editor = {
     }
   end,
   do_import = function(_, files, _, _, _, _, _, at)
-    os.rename(files:at(0), var("KEPT"))
+    for n = 0, files:size() - 1 do os.rename(files:at(n), var("KEPT") .. "/" .. files:at(n):match("[^/]+$")) end
     print("at|" .. at:ticks() // Temporal.ticks_per_beat)
   end,
 }
