@@ -2,6 +2,12 @@
 -- Variables: SCRIPT, SESSION, KEPT (the folder for imported files), ACTION, PART, RANGE (quarters) and TRACKS by name.
 local function var(name) return os.getenv("MUSICGEN_" .. name) end
 
+local execute = os.execute
+os.execute = function(command) -- as in the window, which ignores the ends of other processes
+  execute(command)
+  return nil, "No child processes", 10
+end
+
 load_session(var("SESSION"), "song")
 local chosen, from, to = {}, var("RANGE"):match("(%d+)-(%d+)")
 
