@@ -136,14 +136,16 @@ export class Recorder {
     return end ? barAt(piece, end - 1) + 1 : 0;
   }
 
-  // Record from a bar on, with the metronome: after one bar of count-in, or without one from a time `at` in seconds.
-  start(piece, speed, { bar = this.barAfter(piece), at = null, bars = 1 } = {}) {
+  // Record from a bar on, with the metronome: after one bar of count-in, or without one from a time `at` in seconds; at
+  // the tempo of the piece, or another one in beats per minute.
+  start(piece, speed, { bar = this.barAfter(piece), at = null, bars = 1, tempo = null } = {}) {
     const clock = new Clock(piece),
       end = piece.lines[Math.min(bar, piece.lines.length - 1)];
     this.piece = piece;
     this.bar = bar;
     this.wanted = bars;
-    this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
+    const own = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat);
+    this.tempo = tempo ?? own * speed;
     const lines = linesFor(piece, bar + 1),
       ticks = beatOf({ ...piece, lines }, bar),
       beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
