@@ -1,6 +1,9 @@
 // MIDI ports: pieces play on the musician's own synthesizer, in time with another program by MIDI clock.
+import { BEND } from "../music/piece.js";
+
 const [CLOCK, START, CONTINUE, STOP, POSITION] = [0xf8, 0xfa, 0xfb, 0xfc, 0xf2];
-const PER_BEAT = 24; // clocks
+const PER_BEAT = 24, // clocks
+  CENTRE = 8192; // of a pitch bend
 const HEARD = 48; // clocks that determine the tempo
 const [LOOK, AHEAD] = [25, 0.1]; // milliseconds between looks, and seconds that clocks are sent before their time
 const LATE = 0.04; // seconds off the clock, from which the player moves
@@ -20,6 +23,13 @@ export class Ports {
       off: (channel, pitch, at) => this.send([0x80 | channel, pitch, 0], at),
       program: (channel, program) => this.send([0xc0 | channel, program]),
       volume: (channel, volume) => this.send([0xb0 | channel, 7, volume]),
+      control: (channel, controller, value, at) =>
+        this.send(
+          controller === BEND
+            ? [0xe0 | channel, (value + CENTRE) & 127, (value + CENTRE) >> 7]
+            : [0xb0 | channel, controller, value],
+          at,
+        ),
     };
     player.lead = () => this.countIn && this.clock !== "follow" && this.#countIn();
     player.watch((what) => this.clock === "send" && this.#told(what));

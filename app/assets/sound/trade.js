@@ -1,9 +1,11 @@
 // Trading bars: the user and the model play the same number of bars in turn, all in one piece. The answer is requested one
 // beat before the bar line, and starts as soon as its first beat is written.
+import { isMidi } from "../desk/file.js";
 import {
   barAt,
   barCount,
   beatOf,
+  lineNear,
   linesFor,
   rowsOf,
   withBars,
@@ -82,24 +84,45 @@ export class Trade {
     return this.turn !== null;
   }
 
-  // Record without answers: over the bars from the one that playback has reached, which play along, else after them.
+  // Record without answers: over the bars that are looped, again and again; or over those from the one that playback has
+  // reached; else after them. What is there plays along.
   record() {
     const { app, recorder } = this,
       { desk, player } = app;
     this.#openPiece();
     this.turn = "alone";
-    const { id, piece } = desk.current,
+    const { id, piece, file } = desk.current,
+      isHere = player.entry?.id === id,
       after = recorder.barAfter(piece),
-      reached = player.entry?.id === id && player.tick > 0 ? barAt(piece, player.tick) : after,
-      bar = Math.min(reached, after);
+      reached = isHere && player.tick > 0 ? barAt(piece, player.tick) : after,
+      loop = isHere && player.loop?.map((tick) => lineNear(piece, tick)),
+      bar = loop ? loop[0] : Math.min(reached, after),
+      isOver = loop || bar < after;
     this.onto = id;
+    recorder.folds = Boolean(file) && !isMidi(file);
     recorder.start(piece, desk.settings.tempo, { bar });
-    if (bar < after) {
+    if (isOver) {
       player.seek(piece.lines[bar]);
-      this.timer = setTimeout(() => player.play(), 1000 * (recorder.begun - clock()));
+      this.begins = setTimeout(() => player.play(), 1000 * (recorder.begun - clock()));
     }
-    const over = bar < after ? ` over the piece, from bar ${bar + 1} on` : "";
-    this.say(`One bar of count-in, then play${over}; press Done to finish.`);
+    const over = isOver ? ` over the piece, from bar ${bar + 1} on` : "",
+      again = loop ? `; each pass of bars ${bar + 1} to ${loop[1]} is added` : "";
+    this.say(`One bar of count-in, then play${again || over}; press Done to finish.`);
+    if (loop) this.#passes(piece, ...loop);
+  }
+
+  // Add what was played in each pass of a loop to the piece, where it is heard from the next one on.
+  async #passes(piece, bar, stop) {
+    const { app, recorder } = this,
+      seconds =
+        ((piece.lines[stop] - piece.lines[bar]) * 60) / (recorder.tempo * piece.ticksPerBeat);
+    for (;;) {
+      await this.#until(() => recorder.now() >= seconds);
+      if (app.desk.open.current !== this.onto) return this.stop();
+      const made = recorder.pass(seconds);
+      if (made) this.onto = app.edit(made, "recording", { title: this.title }).id;
+      recorder.again(app.desk.current.piece, seconds);
+    }
   }
 
   async start(bars) {
@@ -145,6 +168,7 @@ export class Trade {
     const { app, recorder, turn } = this,
       isTheirs = turn === "theirs";
     clearTimeout(this.timer);
+    clearTimeout(this.begins);
     this.turn = null;
     if (this.leader) this.leader.guest = this.leader.aligned = null;
     this.leader = null;

@@ -14,14 +14,17 @@ pytestmark = pytest.mark.long
 
 PORTS = """() => {
   window.sent = [];
-  const input = new EventTarget(), output = {
+  const input = Object.assign(new EventTarget(), { name: "Keys" }), output = {
     id: "out", name: "Studio",
     send: (bytes, time) => sent.push([time ?? performance.now(), ...bytes]),
   };
   const access = { inputs: new Map([["in", input]]), outputs: new Map([["out", output]]) };
   navigator.requestMIDIAccess = async () => access;
-  window.receive = (...data) =>
-    input.dispatchEvent(Object.assign(new Event("midimessage"), { data }));
+  window.receive = (...data) => {
+    const message = Object.assign(new Event("midimessage"), { data });
+    input.dispatchEvent(message);
+    input.onmidimessage?.(message);
+  };
 }"""
 # Send the clock of a program that starts at a beat, until it is stopped.
 RUNNING = """([tempo, beat]) => {
