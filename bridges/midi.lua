@@ -147,8 +147,9 @@ local function encoded(value)
   return (tostring(value):gsub("[^%w%-_.]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
--- The command that sends a file and writes the answer to another one: a MIDI file, or lines with the progress.
-function midi.request(wanted, file, answer, accept)
+-- The command that sends a file and writes the answer to another one: a MIDI file, or lines with the progress. When it has
+-- ended, for whatever reason, a server that is there answers to the file `ended`.
+function midi.request(wanted, file, answer, accept, ended)
   local address, token = midi.server()
   local query = {}
   for name, value in pairs(wanted) do query[#query + 1] = name .. "=" .. encoded(value) end
@@ -158,11 +159,14 @@ function midi.request(wanted, file, answer, accept)
     token ~= "" and "-H " .. quoted("Authorization: Bearer " .. token) or "",
     "-H", quoted("Content-Type: audio/midi"), "--data-binary", quoted("@" .. file), "-o", quoted(answer),
     quoted(address .. "/write?" .. table.concat(query, "&")),
+    ended and "--next " .. midi.ping(ended):gsub("^curl ", "") or "",
   }, " ")
 end
 
--- The command that asks whether the server is there; its answer goes to a file.
-function midi.ping(answer) return "curl -s -m 2 -o " .. quoted(answer) .. " " .. quoted((midi.server()) .. "/robots.txt") end
+-- The command that asks whether the server is there, for up to 20 seconds if it is busy; its answer goes to a file.
+function midi.ping(answer, seconds)
+  return ("curl -s -m %d -o %s %s"):format(seconds or 20, quoted(answer), quoted(midi.server() .. "/robots.txt"))
+end
 
 local function text_of(json)
   json = json:gsub("\\u(%x%x%x%x)", function(code) return utf8.char(tonumber(code, 16)) end)

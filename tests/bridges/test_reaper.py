@@ -7,7 +7,9 @@ import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -188,6 +190,11 @@ def test_what_is_impossible_is_said_and_nothing_changes(home, given, choice, sai
 
 def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     """The script starts the program that installed it; the test ends it."""
+    known = tmp_path / ".musicgen/server.json"
+    known.parent.mkdir()
+    known.write_text(
+        f'{{"address": "http://127.0.0.1:{free_port()}/", "token": ""}}'
+    )  # of one that has ended
     own = tmp_path / "musicgen"
     own.write_text(
         f"#!/bin/sh\necho $$ > {tmp_path}/pid\n"
@@ -202,6 +209,34 @@ def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     finally:
         os.kill(int((tmp_path / "pid").read_text()), 15)
     assert found["said"] == []
+
+
+class Restarted(BaseHTTPRequestHandler):
+    """A server that breaks off a request in the middle, and answers the next ones."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"bars":1,"of":4}\n')
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"User-agent: *\n")
+
+
+def test_a_server_that_is_started_again_in_the_middle_has_stopped(tmp_path: Path):
+    (tmp_path / "script.lua").write_text(script("musicgen_reaper.lua"))
+    (tmp_path / ".musicgen").mkdir()
+    given = project(range=[30, 38])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Restarted) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f'{{"address": "http://127.0.0.1:{server.server_port}/", "token": ""}}'
+        (tmp_path / ".musicgen/server.json").write_text(address)
+        found = ran(tmp_path, given, 5)
+        server.shutdown()
+    assert found["said"] == ["The server has stopped; nothing was written."]
+    assert unchanged(found, given) == [track["name"] for track in given["tracks"]]
 
 
 def test_a_server_that_stops_in_the_middle_leaves_the_project_as_it_is(tmp_path: Path):
