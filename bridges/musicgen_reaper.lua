@@ -5,6 +5,7 @@
 -- include midi.lua
 
 local AROUND = 64 -- bars before the selection that are heard, and half as many after it
+local LONGEST = 660 -- seconds for a request, which ends by itself before
 local ACTIONS = { "Fill the selection", "Continue after it", "End after it", "Write a part …", "Harmonise" }
 local EMPTY, AUDIO = "Select MIDI items, or bars by a time selection.", "Audio cannot be read; select MIDI items."
 
@@ -180,7 +181,7 @@ end
 local function ask(job)
   local folder = reaper.GetResourcePath()
   local file, answer, ended = folder .. "/musicgen-song.mid", folder .. "/musicgen-answer.json", folder .. "/musicgen-end.txt"
-  local tries, changes, looked = 0, reaper.GetProjectStateChangeCount(0), reaper.time_precise()
+  local tries, changes, looked, asked = 0, reaper.GetProjectStateChangeCount(0), reaper.time_precise(), nil
   local function finish(text)
     os.remove(file)
     os.remove(answer)
@@ -194,7 +195,8 @@ local function ask(job)
       if said.of then reaper.TrackCtl_SetToolTip(("musicgen: bar %d of %d"):format(said.done, said.of), 100, 100, true) end
       if reaper.time_precise() < looked + 2 then return reaper.defer(wait) end
       looked = reaper.time_precise()
-      if is_up() then return reaper.defer(wait) end
+      local is_complete = said.take or said.error
+      if not is_complete and looked < asked + LONGEST and is_up() then return reaper.defer(wait) end
     end
     if said.error then return finish(said.error) end
     if not said.take then return finish("The server has stopped; nothing was written.") end
@@ -222,6 +224,7 @@ local function ask(job)
     local out = assert(io.open(file, "wb"))
     out:write(midi.encode(job.song))
     out:close()
+    asked = reaper.time_precise()
     reaper.ExecProcess(midi.request(job.wanted, file, answer, nil, ended), -2)
     reaper.defer(wait)
   end

@@ -34,11 +34,13 @@ def session(tmp_path_factory: pytest.TempPathFactory):
         yield home
 
 
-def ran(home: Path, action: str, span: str, part: str = "", tracks: str = "") -> dict[str, str]:
+def ran(
+    home: Path, action: str, span: str, part: str = "", tracks: str = "", **more: str
+) -> dict[str, str]:
     """Run the script; return what was said, and where the answer was imported."""
     given = {
         "SCRIPT": home / "script.lua", "SESSION": home / "song", "KEPT": home / "new",
-        "ACTION": action, "PART": part, "RANGE": span, "TRACKS": tracks,
+        "ACTION": action, "PART": part, "RANGE": span, "TRACKS": tracks, **more,
     }  # fmt: skip
     around = {**os.environ, "HOME": str(home)} | {f"MUSICGEN_{n}": str(v) for n, v in given.items()}
     shutil.rmtree(home / "new", ignore_errors=True)
@@ -91,10 +93,12 @@ def test_music_is_written_to_be_imported_and_the_session_stays(session, action, 
         ("accompany", "bass", "8-8", "Select MIDI regions, or a range."),
         ("continue", "", "64-72", "begin 10 after the last with notes"),
         ("accompany", "bass", "1200-1208", "There are no notes around the selection"),
+        ("audio", "bass", "8-16", "Audio cannot be read; select MIDI regions, or a range."),
     ],
 )
 def test_what_is_impossible_is_said(session, action, part, span, said):
-    found = ran(session, action, span, part)
+    more = {"AUDIO": "1"} if action == "audio" else {}
+    found = ran(session, "accompany" if more else action, span, part, **more)
     assert list(found) == ["said"]
     assert said in found["said"]
     assert not list((session / "song").glob("musicgen*"))

@@ -61,11 +61,13 @@ def as_lua(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def ran(home: Path, given: dict[str, Any], choice: int, text: str = "") -> dict[str, Any]:
+def ran(
+    home: Path, given: dict[str, Any], choice: int, text: str = "", *, seed: int = 1
+) -> dict[str, Any]:
     """Run an action; return what was said, and each track's items: their span and takes."""
     (home / "project.lua").write_text(f"return {as_lua(given)}")
     words = [lua(), HERE / "reaper.lua", home / "script.lua", home / "project.lua", str(choice)]
-    around = {**os.environ, "HOME": str(home)}
+    around = {**os.environ, "HOME": str(home), "MUSICGEN_SEED": str(seed)}
     done = subprocess.run(
         [*words, *filter(None, [text])], env=around, capture_output=True, text=True, timeout=100
     )
@@ -117,7 +119,7 @@ def test_a_selected_item_gets_another_take_and_all_else_stays(home: Path):
     assert all(12 <= note[0] < 22 and note[1] <= 22 for note in takes[1][1])
     assert takes[1][1]
     assert sum(len(takes) for items in found["tracks"].values() for _, takes in items) == 8
-    again = ran(home, given, 1)
+    again = ran(home, given, 1, seed=2)
     assert again["tracks"]["Bass"][1][1][1][1] != takes[1][1]
 
 
