@@ -91,7 +91,7 @@ export class Trade {
       { desk, player } = app;
     this.#openPiece();
     this.turn = "alone";
-    const { id, piece, file } = desk.current,
+    const { id, piece } = desk.current,
       isHere = player.entry?.id === id,
       after = recorder.barAfter(piece),
       reached = isHere && player.tick > 0 ? barAt(piece, player.tick) : after,
@@ -99,14 +99,14 @@ export class Trade {
       bar = loop ? loop[0] : Math.min(reached, after),
       isOver = loop || bar < after;
     this.onto = id;
-    recorder.folds = Boolean(file) && !isMidi(file);
     recorder.start(piece, desk.settings.tempo, { bar });
     if (isOver) {
       player.seek(piece.lines[bar]);
       this.begins = setTimeout(() => player.play(), 1000 * (recorder.begun - clock()));
     }
     const over = isOver ? ` over the piece, from bar ${bar + 1} on` : "",
-      again = loop ? `; each pass of bars ${bar + 1} to ${loop[1]} is added` : "";
+      looped = loop?.[1] > bar + 1 ? `bars ${bar + 1} to ${loop[1]}` : `bar ${bar + 1}`,
+      again = loop ? `; each pass of ${looped} is added` : "";
     this.say(`One bar of count-in, then play${again || over}; press Done to finish.`);
     if (loop) this.#passes(piece, ...loop);
   }
@@ -157,10 +157,13 @@ export class Trade {
   }
 
   #openPiece() {
-    const { desk, player } = this.app;
-    if (!desk.current) this.app.openGrid();
+    const { app, recorder } = this,
+      { desk, player } = app;
+    if (!desk.current) app.openGrid();
     player.pause();
-    this.title = desk.current.title; // kept for the piece through all turns
+    const { file, title } = desk.current;
+    recorder.folds = Boolean(file) && !isMidi(file);
+    this.title = title; // kept for the piece through all turns
   }
 
   // Stop in any turn; what was played and the answer so far stay in the piece.

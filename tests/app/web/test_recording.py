@@ -110,7 +110,7 @@ def test_a_marked_range_loops_and_each_pass_is_added(keyed: Page):
     keyed.wait_for_function("() => musicgen.player.playing", timeout=WAIT)
     record(keyed)
     expect(keyed.locator("#mg-dock [role=status]")).to_contain_text(
-        "each pass of bars 3 to 3 is added"
+        "each pass of bar 3 is added"
     )
     assert keyed.evaluate("musicgen.player.playing")
     bar = keyed.evaluate("musicgen.desk.current.piece.lines[2]")
