@@ -88,6 +88,49 @@ function midi.encode(song)
   return "MThd" .. string.pack(">I4I2I2I2", 6, 1, #chunks, midi.tpb) .. table.concat(chunks)
 end
 
+local function number_at(text, at) -- of variable length, and what follows it
+  local value, byte = 0, nil
+  repeat
+    byte = text:byte(at)
+    value, at = (value << 7) | (byte & 127), at + 1
+  until byte < 128
+  return value, at
+end
+
+-- The name of a track, and whether it has notes.
+local function described(track)
+  local at, status, name, has_notes = 1, 0, "", false
+  while at <= #track do
+    local size
+    _, at = number_at(track, at)
+    if track:byte(at) >= 128 then status, at = track:byte(at), at + 1 end
+    if status >= 0xf0 then
+      local kind = track:byte(at)
+      size, at = number_at(track, status == 0xff and at + 1 or at)
+      if status == 0xff and kind == 3 then name = track:sub(at, at + size - 1) end
+    else
+      size, has_notes = status & 0xe0 == 0xc0 and 1 or 2, has_notes or status & 0xf0 == 0x90
+    end
+    at = at + size
+  end
+  return name, has_notes
+end
+
+-- The tracks of a file that have notes, each as a file of its own: {name, bytes}.
+function midi.parts(file)
+  local found, at = {}, 15
+  while at + 8 <= #file do
+    local size = string.unpack(">I4", file, at + 4)
+    local name, has_notes = described(file:sub(at + 8, at + 7 + size))
+    if has_notes then
+      local head = "MThd" .. string.pack(">I4I2I2", 6, 0, 1) .. file:sub(13, 14)
+      found[#found + 1] = { name, head .. file:sub(at, at + 7 + size) }
+    end
+    at = at + 8 + size
+  end
+  return found
+end
+
 function midi.home() return os.getenv("HOME") or os.getenv("USERPROFILE") or "." end
 
 -- The address of the server and its token: as its file says, or else the usual port.
@@ -104,8 +147,9 @@ local function encoded(value)
   return (tostring(value):gsub("[^%w%-_.]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
--- The command that sends a file and writes the answer to another one: a MIDI file, or lines with the progress.
-function midi.request(wanted, file, answer, accept)
+-- The command that sends a file and writes the answer to another one: a MIDI file, or lines with the progress. When it has
+-- ended, for whatever reason, a server that is there answers to the file `ended`.
+function midi.request(wanted, file, answer, accept, ended)
   local address, token = midi.server()
   local query = {}
   for name, value in pairs(wanted) do query[#query + 1] = name .. "=" .. encoded(value) end
@@ -115,10 +159,14 @@ function midi.request(wanted, file, answer, accept)
     token ~= "" and "-H " .. quoted("Authorization: Bearer " .. token) or "",
     "-H", quoted("Content-Type: audio/midi"), "--data-binary", quoted("@" .. file), "-o", quoted(answer),
     quoted(address .. "/write?" .. table.concat(query, "&")),
+    ended and "--next " .. midi.ping(ended):gsub("^curl ", "") or "",
   }, " ")
 end
 
-function midi.ping() return "curl -s -m 2 -o " .. quoted(os.tmpname()) .. " " .. quoted((midi.server()) .. "/robots.txt") end
+-- The command that asks whether the server is there, for up to 20 seconds if it is busy; its answer goes to a file.
+function midi.ping(answer, seconds)
+  return ("curl -s -m %d -o %s %s"):format(seconds or 20, quoted(answer), quoted(midi.server() .. "/robots.txt"))
+end
 
 local function text_of(json)
   json = json:gsub("\\u(%x%x%x%x)", function(code) return utf8.char(tonumber(code, 16)) end)

@@ -320,7 +320,7 @@ MuseScore {
             var tick = lines[place.first - 1];
             goTo(tick, staff);
             if (beginsWithTuplet(tick, staff)) {
-                cmd("delete");
+                cmd("delete"); // ends its undo step even after startCmd, and plugins of 3.2 have no tuplets to remove
                 steps = 2;
             }
             score.startCmd();

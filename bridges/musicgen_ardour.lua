@@ -85,9 +85,25 @@ local function song_of(first, last)
   return song, numbers
 end
 
-local function is_up()
-  local ok = os.execute(midi.ping())
-  return ok == true
+local function read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read("a") or ""
+  if file then file:close() end
+  return text
+end
+
+local function write(path, bytes)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes)
+  file:close()
+end
+
+local function is_up() -- by the answer, since Ardour's window takes the exit status
+  local file = Session:path() .. "/musicgen-server.txt"
+  os.execute(midi.ping(file))
+  local is_there = read(file) ~= ""
+  os.remove(file)
+  return is_there
 end
 
 local function wait_for_server()
@@ -122,25 +138,24 @@ local function main(action, part)
     wanted.parts = table.concat(parts, ",")
   end
   wait_for_server()
-  local file, answer = Session:path() .. "/musicgen-song.mid", Session:path() .. "/musicgen.mid"
-  local out = assert(io.open(file, "wb"))
-  out:write(midi.encode(song))
-  out:close()
+  local folder = Session:path() .. "/"
+  local file, answer = folder .. "musicgen-song.mid", folder .. "musicgen-answer.mid"
+  write(file, midi.encode(song))
   os.execute(midi.request(wanted, file, answer, "audio/midi"))
+  local text = read(answer)
   os.remove(file)
-  local read = io.open(answer, "rb")
-  local text = read and read:read("a") or ""
-  if read then read:close() end
-  if text:sub(1, 4) ~= "MThd" then
-    os.remove(answer)
-    error({ midi.answer(text).error or "The server has stopped; nothing was written." })
+  os.remove(answer)
+  if text:sub(1, 4) ~= "MThd" then error({ midi.answer(text).error or "The server has stopped; nothing was written." }) end
+  local files, parts = C.StringVector(), midi.parts(text)
+  for n, part in ipairs(parts) do -- tracks are named as their files
+    part.path = ("%s%s%s.mid"):format(folder, (part[1]:gsub("[^%w %-]", "_")), n > 1 and " " .. n or "")
+    write(part.path, part[2])
+    files:push_back(part.path)
   end
-  local files = C.StringVector()
-  files:push_back(answer)
   Editor:do_import(files, Editing.ImportDistinctFiles, Editing.ImportAsTrack, ARDOUR.SrcQuality.SrcBest,
     ARDOUR.MidiTrackNameSource.SMFTrackName, ARDOUR.MidiTempoMapDisposition.SMFTempoIgnore,
     bar(zero).at, ARDOUR.PluginInfo(), ARDOUR.Track(), false)
-  os.remove(answer)
+  for _, part in ipairs(parts) do os.remove(part.path) end
 end
 
 local asked = LuaDialog.Dialog("musicgen", {

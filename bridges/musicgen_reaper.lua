@@ -5,6 +5,7 @@
 -- include midi.lua
 
 local AROUND = 64 -- bars before the selection that are heard, and half as many after it
+local LONGEST = 660 -- seconds for a request, which ends by itself before
 local ACTIONS = { "Fill the selection", "Continue after it", "End after it", "Write a part …", "Harmonise" }
 local EMPTY, AUDIO = "Select MIDI items, or bars by a time selection.", "Audio cannot be read; select MIDI items."
 
@@ -169,28 +170,36 @@ local function read(path)
   return text
 end
 
-local function is_up() return (reaper.ExecProcess(midi.ping(), 3000) or "1"):match("^(%-?%d+)") == "0" end
+-- Whether the server is there; a busy one does not answer in time, a missing one is noticed at once.
+local function is_up()
+  local file = reaper.GetResourcePath() .. "/musicgen-server.txt"
+  local status = (reaper.ExecProcess(midi.ping(file, 2), 3000) or "1"):match("^(%-?%d+)")
+  os.remove(file)
+  return status == "0" or status == "28"
+end
 
 local function ask(job)
   local folder = reaper.GetResourcePath()
-  local file, answer = folder .. "/musicgen-song.mid", folder .. "/musicgen-answer.json"
-  local tries, changes, looked = 0, reaper.GetProjectStateChangeCount(0), reaper.time_precise()
+  local file, answer, ended = folder .. "/musicgen-song.mid", folder .. "/musicgen-answer.json", folder .. "/musicgen-end.txt"
+  local tries, changes, looked, asked = 0, reaper.GetProjectStateChangeCount(0), reaper.time_precise(), nil
   local function finish(text)
     os.remove(file)
     os.remove(answer)
+    os.remove(ended)
     if text then say(text) end
   end
   local function wait()
+    local has_ended = read(ended) ~= ""
     local said = midi.answer(read(answer))
-    if said.error then return finish(said.error) end
-    if not said.take then
+    if not has_ended then
       if said.of then reaper.TrackCtl_SetToolTip(("musicgen: bar %d of %d"):format(said.done, said.of), 100, 100, true) end
-      if reaper.time_precise() > looked + 2 then
-        looked = reaper.time_precise()
-        if not is_up() then return finish("The server has stopped; nothing was written.") end
-      end
-      return reaper.defer(wait)
+      if reaper.time_precise() < looked + 2 then return reaper.defer(wait) end
+      looked = reaper.time_precise()
+      local is_complete = said.take or said.error
+      if not is_complete and looked < asked + LONGEST and is_up() then return reaper.defer(wait) end
     end
+    if said.error then return finish(said.error) end
+    if not said.take then return finish("The server has stopped; nothing was written.") end
     reaper.TrackCtl_SetToolTip("", 0, 0, true)
     if reaper.GetProjectStateChangeCount(0) ~= changes then
       return finish("The project has changed meanwhile; nothing was written: ask again.")
@@ -211,10 +220,12 @@ local function ask(job)
       return reaper.defer(pause)
     end
     os.remove(answer)
+    os.remove(ended)
     local out = assert(io.open(file, "wb"))
     out:write(midi.encode(job.song))
     out:close()
-    reaper.ExecProcess(midi.request(job.wanted, file, answer), -2)
+    asked = reaper.time_precise()
+    reaper.ExecProcess(midi.request(job.wanted, file, answer, nil, ended), -2)
     reaper.defer(wait)
   end
   begin()

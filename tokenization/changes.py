@@ -19,6 +19,8 @@ In JSON, a change is an object with its name and its values:
                                                           in place of the chord symbols in the span
     {"change": "program", "track": 0, "program": 40}      counted from 0
     {"change": "volume", "track": 0, "volume": 90}
+    {"change": "controllers", "track": 0, "events": [[120, 64, 127], [240, 128, -512]]}
+                                                          ticks, controllers and values to add; 128 is the pitch bend
     {"change": "name", "track": 0, "name": "Viola"}
     {"change": "order", "tracks": [2, 0, 1]}              later changes number the tracks in this order
     {"change": "drop", "tracks": [1]}                     whole tracks; the later ones move up
@@ -50,6 +52,7 @@ from tokenization.score import Score
 
 Row = tuple[Any, ...]  # onset and duration, which can be fractions of ticks; pitch, velocity, track
 WIDTH = 5
+BEND = 128  # in place of a controller, the pitch bend
 NEAR_STEPS = 1.5  # by which the onset of a note can differ from that in the file, if no nearer one has its pitch
 
 
@@ -208,6 +211,23 @@ class Volume(OfTrack):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Controllers(OfTrack):
+    """Add controllers and pitch bends, as a performer moves them."""
+
+    events: tuple[tuple[float, ...], ...]  # tick, controller or BEND, value
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(len(event) != 3 for event in self.events):
+            raise ValueError("an event must be a tick, a controller and a value")
+        for tick, controller, value in self.events:
+            _check("the tick of an event", tick, 0, inf)
+            _check("a controller", controller, 0, BEND)
+            least, most = (-8192, 8191) if controller == BEND else (0, 127)
+            _check("the value of a controller", value, least, most)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Name(OfTrack):
     """Name a track."""
 
@@ -244,8 +264,8 @@ def edits_from(plain: Any) -> tuple[list[Change], Reading | None]:
 
 KINDS: dict[str, type[Change]] = {
     "notes": ChangeNotes, "transpose": Transpose, "velocity": Velocity, "delete": Delete, "tempo": Tempo, "key": Key,
-    "metre": Metre, "chords": Chords, "program": Program, "volume": Volume, "name": Name, "order": Order, "drop": Drop,
-    "cut": Cut,
+    "metre": Metre, "chords": Chords, "program": Program, "volume": Volume, "controllers": Controllers, "name": Name,
+    "order": Order, "drop": Drop, "cut": Cut,
 }  # fmt: skip
 MOST_CHANGES = 10_000
 

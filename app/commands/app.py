@@ -107,9 +107,9 @@ def _serve(arguments: argparse.Namespace) -> None:
                 f"gradio's tunnel cannot be opened, so the page is only at {server.address}; "
                 "--share needs access to the internet."
             )
-        output.remark(remarks)
-        threading.Thread(target=actions.warm, daemon=True).start()
         with announced(server.address, token):
+            output.remark(remarks)
+            threading.Thread(target=actions.warm, daemon=True).start()
             server.wait()
     except KeyboardInterrupt:
         for stream in (sys.stdout, sys.stderr):  # the work of other threads fails now

@@ -1,72 +1,24 @@
-"""The plugin in MuseScore 3 itself, on a display of its own, by its keys; the saved scores are compared."""
+"""The plugin in MuseScore 3 itself, by its keys; the saved scores are compared."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
-from xml.etree import ElementTree
 
 import pytest
 
-from app.commands.bridge import BRIDGES, folder_of, script
 from tests.app.web.browser import Server, started
+from tests.bridges.musescore import PATIENCE, SEED, Hands, changed, convert, measures, running
 from tests.tokenization.notation.scores import bars, note, score
 
 pytestmark = pytest.mark.long
-PATIENCE = 120  # seconds, on a busy machine
-SEED, ANY_SEED = 7, "Math.floor(Math.random() * 1e9)"
 TRANSPOSE = "<transpose><diatonic>{}</diatonic><chromatic>{}</chromatic></transpose>"
 TRIPLET = "<time-modification><actual-notes>3</actual-notes><normal-notes>2</normal-notes></time-modification>"
-SETTINGS = """\
-[application]
-startup\\firstStart=false
-startup\\sessionStart=1
-startup\\showSplashScreen=false
-startup\\showStartCenter=false
-startup\\showTours=false
-telemetry\\allowed=false
-[ui]
-application\\startup\\showTours=false
-"""
-PLUGINS = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<museScore version="3.01"><Plugin><path>{path}</path><load>1</load></Plugin></museScore>
-"""
-
-
-def measures(path: Path) -> list[list[str]]:
-    """Return the bars of each staff of a saved score, without blanks."""
-    (found,) = ElementTree.parse(path).getroot().findall("Score")
-    return [
-        [
-            re.sub(rb"\s", b"", ElementTree.tostring(bar)).decode()
-            for bar in staff.findall("Measure")
-        ]
-        for staff in found.findall("Staff")
-    ]
-
-
-def changed(before: list[list[str]], after: list[list[str]]) -> dict[int, list[int]]:
-    """Return the bars, from 1, that differ or are new, by staff."""
-    found = {
-        number: [n for n in range(len(new)) if old[n : n + 1] != new[n : n + 1]]
-        for number, (old, new) in enumerate(zip(before, after, strict=True))
-    }
-    return {number: [n + 1 for n in some] for number, some in found.items() if some}
-
-
-def convert(source: Path, path: Path) -> None:
-    """Write a score of MuseScore in another format."""
-    around = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    subprocess.run(["mscore3", "-o", path, source], env=around, check=True, capture_output=True)
 
 
 def pitches(bar: str) -> list[tuple[int, int, int]]:
@@ -122,56 +74,6 @@ class Passing(BaseHTTPRequestHandler):
         found.answered.set()
 
 
-class Hands:
-    """A user at the keyboard."""
-
-    def __init__(self, around: dict[str, str], path: Path, server: Server) -> None:
-        self.around, self.path, self.server = around, path, server
-
-    def did(self, *words: str) -> str:
-        done = subprocess.run(["xdotool", *words], env=self.around, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    def keys(self, *keys: str) -> None:
-        for key in keys:
-            self.did("key", key)
-            time.sleep(0.3)
-
-    def turn_to(self, name: str) -> None:
-        """Wait for a window, and give it the keyboard."""
-        late = time.monotonic() + PATIENCE
-        while not (found := self.did("search", "--name", name).split()):
-            assert time.monotonic() < late, f"there is no window {name}"
-            time.sleep(0.3)
-        self.did("windowfocus", "--sync", found[0])
-        time.sleep(0.5)
-
-    def select(self, first: int, count: int) -> None:
-        """Select bars of the first staff."""
-        self.turn_to("^MuseScore 3: ")
-        self.keys("Escape", "ctrl+Home", "Right", *["ctrl+Right"] * (first - 1))
-        self.keys(*["ctrl+shift+Right"] * count)
-
-    def ask(self, action: int) -> None:
-        """Open the plugin, and choose an action."""
-        self.keys("alt+p", "Up", "Return")
-        self.turn_to("^musicgen$")
-        self.keys(str(action))
-
-    def saved(self) -> list[list[str]]:
-        self.turn_to("^MuseScore 3: ")
-        self.keys("ctrl+s")
-        time.sleep(1)
-        return measures(self.path)
-
-    def saved_when(self, is_right: Callable[[list[list[str]]], bool]) -> list[list[str]]:
-        """Save now and then until the score is as wanted."""
-        late = time.monotonic() + PATIENCE
-        while not is_right(found := self.saved()):
-            assert time.monotonic() < late, "the score has not changed"
-        return found
-
-
 def song(*, is_transposing: bool) -> bytes:
     """Return a score of two parts in F major, of which the second is empty."""
     steps = "GBDB" if is_transposing else "FACA"
@@ -203,40 +105,13 @@ def hands(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Hands]:
     """MuseScore with a score; each request has the same seed."""
-    program = shutil.which("mscore3")
-    if program is None or not (shutil.which("Xvfb") and shutil.which("xdotool")):
-        pytest.skip("there is no MuseScore 3, Xvfb or xdotool")
     monkeypatch.setenv("HOME", str(tmp_path))
-    plugin = folder_of(BRIDGES["musescore"]) / BRIDGES["musescore"].file
-    own = tmp_path / ".local/share/MuseScore/MuseScore3/plugins.xml"
-    settings = tmp_path / ".config/MuseScore/MuseScore3.ini"
-    for path, text in (
-        (plugin, script(plugin.name).replace(ANY_SEED, str(SEED))),
-        (own, PLUGINS.format(path=plugin)),
-        (settings, SETTINGS),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    source, path = tmp_path / "song.musicxml", tmp_path / "song.mscx"
-    source.write_bytes(song(is_transposing=getattr(request, "param", False)))
-    convert(source, path)
-    read, write = os.pipe()
-    screen = ["Xvfb", "-displayfd", str(write), "-screen", "0", "1400x900x24"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    source = song(is_transposing=getattr(request, "param", False))
     with (
         started(HOME=str(tmp_path)) as server,  # with the trained model: others may be silent
-        subprocess.Popen(screen, pass_fds=[write], **quiet) as shown,
+        running(tmp_path, source, server) as found,
     ):
-        around = {**os.environ, "DISPLAY": f":{os.read(read, 9).decode().strip()}"}
-        with subprocess.Popen([program, path], env=around, **quiet) as running:
-            try:
-                found = Hands(around, path, server)
-                found.turn_to("^MuseScore 3: ")
-                time.sleep(3)
-                yield found
-            finally:
-                running.kill()
-                shown.kill()
+        yield found
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -59,11 +61,13 @@ def as_lua(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def ran(home: Path, given: dict[str, Any], choice: int, text: str = "") -> dict[str, Any]:
+def ran(
+    home: Path, given: dict[str, Any], choice: int, text: str = "", *, seed: int = 1
+) -> dict[str, Any]:
     """Run an action; return what was said, and each track's items: their span and takes."""
     (home / "project.lua").write_text(f"return {as_lua(given)}")
     words = [lua(), HERE / "reaper.lua", home / "script.lua", home / "project.lua", str(choice)]
-    around = {**os.environ, "HOME": str(home)}
+    around = {**os.environ, "HOME": str(home), "MUSICGEN_SEED": str(seed)}
     done = subprocess.run(
         [*words, *filter(None, [text])], env=around, capture_output=True, text=True, timeout=100
     )
@@ -115,7 +119,7 @@ def test_a_selected_item_gets_another_take_and_all_else_stays(home: Path):
     assert all(12 <= note[0] < 22 and note[1] <= 22 for note in takes[1][1])
     assert takes[1][1]
     assert sum(len(takes) for items in found["tracks"].values() for _, takes in items) == 8
-    again = ran(home, given, 1)
+    again = ran(home, given, 1, seed=2)
     assert again["tracks"]["Bass"][1][1][1][1] != takes[1][1]
 
 
@@ -188,6 +192,11 @@ def test_what_is_impossible_is_said_and_nothing_changes(home, given, choice, sai
 
 def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     """The script starts the program that installed it; the test ends it."""
+    known = tmp_path / ".musicgen/server.json"
+    known.parent.mkdir()
+    known.write_text(
+        f'{{"address": "http://127.0.0.1:{free_port()}/", "token": ""}}'
+    )  # of one that has ended
     own = tmp_path / "musicgen"
     own.write_text(
         f"#!/bin/sh\necho $$ > {tmp_path}/pid\n"
@@ -202,6 +211,34 @@ def test_a_server_is_started_if_there_is_none(tmp_path: Path):
     finally:
         os.kill(int((tmp_path / "pid").read_text()), 15)
     assert found["said"] == []
+
+
+class Restarted(BaseHTTPRequestHandler):
+    """A server that breaks off a request in the middle, and answers the next ones."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"bars":1,"of":4}\n')
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"User-agent: *\n")
+
+
+def test_a_server_that_is_started_again_in_the_middle_has_stopped(tmp_path: Path):
+    (tmp_path / "script.lua").write_text(script("musicgen_reaper.lua"))
+    (tmp_path / ".musicgen").mkdir()
+    given = project(range=[30, 38])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Restarted) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f'{{"address": "http://127.0.0.1:{server.server_port}/", "token": ""}}'
+        (tmp_path / ".musicgen/server.json").write_text(address)
+        found = ran(tmp_path, given, 5)
+        server.shutdown()
+    assert found["said"] == ["The server has stopped; nothing was written."]
+    assert unchanged(found, given) == [track["name"] for track in given["tracks"]]
 
 
 def test_a_server_that_stops_in_the_middle_leaves_the_project_as_it_is(tmp_path: Path):

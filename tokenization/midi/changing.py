@@ -22,6 +22,7 @@ ACTS: dict[type[Change], Callable[[OpenMidi, Any], None]] = {
     changes.Cut: sign_changes.cut,
     changes.Program: track_changes.set_program,
     changes.Volume: track_changes.set_volume,
+    changes.Controllers: track_changes.add_controllers,
     changes.Name: track_changes.set_name,
     changes.Order: track_changes.reorder,
     changes.Drop: track_changes.drop,

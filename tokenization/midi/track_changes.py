@@ -7,6 +7,7 @@ from tokenization.midi import reading as midi
 from tokenization.midi.events import Lane, OpenMidi
 from tokenization.midi.keeping import AMID, BEFORE
 
+CENTRE = 8192  # of a pitch bend
 VOLUME, FULL = 7, 100  # the controller, and its value if a channel states none
 # Signs of the whole piece, which stay if their track is deleted.
 OF_PIECE = {midi.TEMPO, midi.METER, midi.KEY_SIGNATURE, midi.MARKER, midi.CUE}
@@ -55,6 +56,21 @@ def set_volume(file: OpenMidi, change: changes.Volume) -> None:
         for lane, event in found:
             event.data = bytes((VOLUME, min(127, round(event.data[1] * scale))))
             lane.is_changed = True
+
+
+def add_controllers(file: OpenMidi, change: changes.Controllers) -> None:
+    """Add controllers and pitch bends to a track, which gets a channel of its own if it shares one."""
+    sources = file.sources_of([change.track])
+    for number in sources[:1]:
+        source = file.sources[number]
+        if file.shares(source.lane, source.channel, sources):
+            file.give_own_channel(source)
+        for tick, *move in change.events:
+            controller, value = map(int, move)
+            status, data = 0xB0, (controller, value)
+            if controller == changes.BEND:
+                status, data = 0xE0, ((value + CENTRE) & 127, (value + CENTRE) >> 7)
+            source.lane.put(file.reading.tick_in_file(tick), BEFORE, status | source.channel, data)
 
 
 def set_name(file: OpenMidi, change: changes.Name) -> None:

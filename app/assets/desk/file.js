@@ -50,6 +50,7 @@ const hasPiece = shape({
   chords: list(row(Number.isFinite, isText)),
   meters: list(row(Number.isFinite, isCount, within(1, 64))),
   key: optional(row(within(-7, 7), isCount, isCount)),
+  controls: optional(list(row(between(0, 2 ** 31), within(0, 128), within(-8192, 8191), isCount))),
 });
 
 function isPiece(piece) {

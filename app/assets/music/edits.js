@@ -1,6 +1,6 @@
 // Edits of notes: move, lengthen, delete, draw, record. If nothing changes, they return the piece itself. What they do to the
 // file of the piece is a list of changes, as in tokenization/changes.py.
-import { rowsOf, withRows } from "./piece.js";
+import { BEND, SUSTAIN, rowsOf, withRows } from "./piece.js";
 
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 const VELOCITY = 84;
@@ -27,7 +27,20 @@ export function changesBetween(piece, { pairs, ...made }) {
   if (!["tracks", "tempos", "chords", "meters", "ticksPerBeat"].every(isSame)) return null;
   const gone = lacking(made, piece).map((row) => [row, null]),
     come = lacking(piece, made).map((row) => [null, row]);
-  return [{ change: "notes", rows: pairs ?? [...gone, ...come] }];
+  return [{ change: "notes", rows: pairs ?? [...gone, ...come] }, ...moves(piece, made)];
+}
+
+// The changes that add the controllers that a piece lacks of another.
+function moves({ controls: before = [] }, { controls = [] }) {
+  const known = new Set(before.map(String)),
+    tracks = Map.groupBy(
+      controls.filter((row) => !known.has(String(row))),
+      ([, , , track]) => track,
+    );
+  return [...tracks].map(([track, rows]) => ({
+    ...{ change: "controllers", track },
+    events: rows.map((row) => row.slice(0, 3)),
+  }));
 }
 
 // A list of changes with more; those of a note that was changed before become one.
@@ -116,6 +129,25 @@ export const toGrid = (piece, tick) => Math.round(tick / gridOf(piece)) * gridOf
 // The index of a row among the sorted notes.
 export function indexOf(piece, row) {
   return rowsOf(piece).findIndex((one) => one.every((value, place) => value === row[place]));
+}
+
+// Add moves of controllers, [seconds, controller, value], up to a time at which all are at rest again.
+export function withControls(piece, moves, until, { tempo, track, start }) {
+  const rows = [],
+    before = new Map(moves.filter(([at]) => at <= 0).map(([, ...move]) => move));
+  const add = (seconds, controller, value) => {
+    const tick = start + (seconds * tempo * piece.ticksPerBeat) / 60;
+    rows.push([Math.round(100 * tick) / 100, controller, value, track]);
+  };
+  for (const [controller, value] of before) if (value) add(0, controller, value);
+  for (const move of moves) if (move[0] > 0 && move[0] < until) add(...move);
+  for (const one of [SUSTAIN, BEND]) {
+    const last = rows.findLast(([, controller]) => controller === one);
+    if (last?.[2]) add(until, one, 0);
+  }
+  if (!rows.length) return piece;
+  const inTime = (a, b) => a[0] - b[0];
+  return { ...piece, controls: [...(piece.controls ?? []), ...rows].sort(inTime) };
 }
 
 // Add played notes, [seconds on, seconds off, pitch, velocity], quantised to the grid at a tempo.

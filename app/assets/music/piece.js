@@ -3,6 +3,10 @@
 
 export const WIDTH = 5; // numbers per note: onset, duration, pitch, velocity, track
 
+// A piece may have recorded moves of controllers: rows [tick, controller, value, track].
+export const SUSTAIN = 64, // the controller of the pedal
+  BEND = 128; // the pitch bend, as in tokenization/changes.py
+
 // A piece from the data of the server.
 export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.notes) });
 
@@ -121,7 +125,10 @@ export function without(piece, first, stop) {
   const later = piece.lines.slice(stop).map((line) => line - length),
     lines = [...piece.lines.slice(0, first), ...later],
     left = (column) => shifted(column, from, isEnd ? Infinity : to);
-  return withColumns({ ...withRows(piece, rows), lines }, left);
+  const controls = piece.controls
+    ?.filter(([tick]) => tick < from || (tick >= to && !isEnd))
+    .map(([tick, ...more]) => [tick < from ? tick : tick - length, ...more]);
+  return withColumns({ ...withRows(piece, rows), lines, ...(controls && { controls }) }, left);
 }
 
 // The same as a change of the file (tokenization/changes.py).

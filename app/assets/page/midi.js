@@ -8,7 +8,7 @@ const NAMES = ["none", "send", "follow"];
 const NOT_ALLOWED = "The browser does not support MIDI, or it is not allowed for this page.";
 
 export function midiMenu(app) {
-  const ports = new Ports(app.player),
+  const ports = (app.ports = new Ports(app.player)),
     out = choice("midiOut", "Play on", [BROWSER]),
     clock = choice(
       "midiClock",

@@ -18,8 +18,8 @@ async function refusal(answer) {
 }
 
 // A piece without a file, as who answers writes it to one (app/web/composing/plain_piece.py).
-function plainOf({ notes, tracks, tempos, meters, chords, key, ticksPerBeat: ticks }) {
-  const plain = { ticks, notes: Array.from(notes), tracks, tempos, meters, chords, key };
+function plainOf({ notes, tracks, tempos, meters, chords, key, controls, ticksPerBeat: ticks }) {
+  const plain = { ticks, notes: Array.from(notes), tracks, tempos, meters, chords, key, controls };
   return new TextEncoder().encode(JSON.stringify(plain));
 }
 

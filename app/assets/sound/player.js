@@ -121,6 +121,11 @@ export class Player extends Transport {
     if (this.synth.loaded) this.synth.off(this.#channelOf(track), pitch, this.synth.now());
   }
 
+  // Move a controller now.
+  control(track, controller, value) {
+    this.out.control?.(this.#channelOf(track), controller, value, this.now());
+  }
+
   // The channel of a track, by default 0.
   #channelOf(track) {
     return this.channels?.[track] ?? 0;

@@ -1,6 +1,9 @@
 // MIDI ports: pieces play on the musician's own synthesizer, in time with another program by MIDI clock.
+import { BEND } from "../music/piece.js";
+
 const [CLOCK, START, CONTINUE, STOP, POSITION] = [0xf8, 0xfa, 0xfb, 0xfc, 0xf2];
-const PER_BEAT = 24; // clocks
+const PER_BEAT = 24, // clocks
+  CENTRE = 8192; // of a pitch bend
 const HEARD = 48; // clocks that determine the tempo
 const [LOOK, AHEAD] = [25, 0.1]; // milliseconds between looks, and seconds that clocks are sent before their time
 const LATE = 0.04; // seconds off the clock, from which the player moves
@@ -11,6 +14,7 @@ export class Ports {
   clock = "none"; // or "send" or "follow"
   latency = 0; // milliseconds by which the other program sounds later
   countIn = false;
+  guest = null; // what plays in time with the followed clock instead of the whole piece, and is stopped with it
 
   constructor(player) {
     this.player = player;
@@ -19,6 +23,13 @@ export class Ports {
       off: (channel, pitch, at) => this.send([0x80 | channel, pitch, 0], at),
       program: (channel, program) => this.send([0xc0 | channel, program]),
       volume: (channel, volume) => this.send([0xb0 | channel, 7, volume]),
+      control: (channel, controller, value, at) =>
+        this.send(
+          controller === BEND
+            ? [0xe0 | channel, (value + CENTRE) & 127, (value + CENTRE) >> 7]
+            : [0xb0 | channel, controller, value],
+          at,
+        ),
     };
     player.lead = () => this.countIn && this.clock !== "follow" && this.#countIn();
     player.watch((what) => this.clock === "send" && this.#told(what));
@@ -86,28 +97,64 @@ export class Ports {
   #receive({ data: [status, low, high], timeStamp }) {
     const { player } = this;
     if (this.clock !== "follow" || !player.piece) return;
-    if (status === POSITION) this.from = ((low | (high << 7)) * player.piece.ticksPerBeat) / 4;
+    if (status === POSITION) this.from = (low | (high << 7)) / 4;
     if (status === START) this.from = 0;
     if (status === START || status === CONTINUE) this.times = [];
     if (status === STOP) player.pause();
     if (status === STOP) this.times = null;
+    if (status === STOP) this.guest?.stop();
     if (status === CLOCK && this.times) this.#follow(timeStamp);
+  }
+
+  // The beat that the other program has reached, and the milliseconds of one; null until they are known.
+  get reached() {
+    const { times } = this,
+      count = (times?.length ?? 0) - 1,
+      span = Math.min(count, HEARD);
+    if (count < PER_BEAT / 4) return null;
+    const beat = (PER_BEAT / span) * (times[count] - times[count - span]);
+    const now = count / PER_BEAT + (performance.now() - times[count]) / beat;
+    return { beats: this.from + now, beat };
+  }
+
+  // The time in seconds at which the other program reaches a beat.
+  timeOf(beats) {
+    const { beats: now, beat } = this.reached;
+    return (performance.now() + (beats - now) * beat) / 1000;
+  }
+
+  // From now on, a tick of the piece that is played is a beat of the other program.
+  align(tick, beats) {
+    this.aligned = { tick, beats };
+  }
+
+  // The tick at which the player should be.
+  get wanted() {
+    const { reached, aligned, player } = this;
+    return (
+      aligned.tick +
+      (reached.beats - aligned.beats + this.latency / reached.beat) * player.piece.ticksPerBeat
+    );
   }
 
   // Play at the tempo and the place of the clocks since the start.
   #follow(at) {
     const { player, times } = this,
       { ticksPerBeat } = player.piece,
-      count = times.push(at) - 1,
-      tick = (this.from ?? 0) + (count * ticksPerBeat) / PER_BEAT;
-    if (!count) player.seek(tick);
-    if (!count) return void player.play();
-    const span = Math.min(count, HEARD),
-      beat = ((PER_BEAT / span) * (at - times[count - span])) / 1000;
-    if (count > PER_BEAT / 4)
-      player.setTempo(ticksPerBeat / player.clock.part("tick", tick).ticksPerSecond / beat);
-    if (count % (PER_BEAT / 2) || !player.playing) return;
-    const wanted = tick + ((this.latency + performance.now() - at) / 1000 / beat) * ticksPerBeat;
-    if (Math.abs(player.tick - wanted) / ticksPerBeat > LATE / beat) player.seek(wanted);
+      count = times.push(at) - 1;
+    this.from ??= 0;
+    if (!count && !this.guest) {
+      this.align(0, 0);
+      player.seek(this.from * ticksPerBeat);
+      return void player.play();
+    }
+    const { reached } = this;
+    if (!reached) return;
+    const perSecond = player.clock.part("tick", player.tick).ticksPerSecond;
+    player.setTempo((1000 * ticksPerBeat) / perSecond / reached.beat);
+    if (count % (PER_BEAT / 2) || !player.playing || !this.aligned) return;
+    const wanted = this.wanted;
+    if (Math.abs(player.tick - wanted) / ticksPerBeat > (1000 * LATE) / reached.beat)
+      player.seek(wanted);
   }
 }

@@ -1,11 +1,21 @@
 // Plays and records notes from a MIDI keyboard or the computer's keys.
 import { Clock } from "../music/clock.js";
-import { quantised } from "../music/edits.js";
-import { barAt, barCount, beatOf, endTick, linesFor, withBars } from "../music/piece.js";
+import { quantised, withControls } from "../music/edits.js";
+import {
+  BEND,
+  SUSTAIN,
+  barAt,
+  barCount,
+  beatOf,
+  endTick,
+  linesFor,
+  withBars,
+} from "../music/piece.js";
 
 const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black keys from C
 const VELOCITY = 88,
-  SUSTAIN = 64; // the controller of the pedal
+  CENTRE = 8192; // of a pitch bend
+const SOON = 0.1; // seconds before a pass of a loop in which keys belong to it
 const CLICKS = { first: [76, 110], other: [77, 80] }; // pitch and velocity
 
 export class Recorder {
@@ -15,10 +25,12 @@ export class Recorder {
   track = 0;
   devices = [];
   pedal = false;
-  sustained = new Set();
+  folds = false; // whether the pedal makes notes longer, for files that have no controllers
+  sustained = new Set(); // keys that were released and sound on
   down = new Map();
   pressed = new Map();
   played = [];
+  moves = []; // of the pedal and the bend: seconds, controller, value
 
   constructor(player, changed) {
     Object.assign(this, { player, changed });
@@ -54,15 +66,28 @@ export class Recorder {
   message([status, pitch, velocity]) {
     const kind = status & 0xf0;
     if (kind === 0x90 && velocity) this.press(pitch, velocity);
-    else if ((kind === 0x80 || kind === 0x90) && this.pedal) this.sustained.add(pitch);
-    else if (kind === 0x80 || kind === 0x90) this.release(pitch);
-    else if (kind === 0xb0 && pitch === SUSTAIN) this.hold(velocity >= 64);
+    else if (kind === 0x80 || kind === 0x90) this.#lift(pitch);
+    else if (kind === 0xb0 && pitch === SUSTAIN) this.hold(velocity);
+    else if (kind === 0xe0) this.#move(BEND, (pitch | (velocity << 7)) - CENTRE);
   }
 
-  // The pedal holds keys that are released, as longer notes.
-  hold(on) {
-    this.pedal = on;
-    if (!on) for (const pitch of this.sustained) this.release(pitch);
+  // A key is released, and sounds on if the pedal is held.
+  #lift(pitch) {
+    if (!this.pedal) return this.release(pitch);
+    if (!this.folds) this.#played(pitch);
+    this.sustained.add(pitch);
+  }
+
+  hold(value) {
+    this.pedal = value >= 64;
+    this.#move(SUSTAIN, value);
+    if (!this.pedal) for (const pitch of this.sustained) this.release(pitch);
+  }
+
+  #move(controller, value) {
+    if (controller === BEND) this.player.control?.(this.track, BEND, value);
+    this.bend = controller === BEND ? value : this.bend;
+    if (this.on) this.moves.push([this.now(), controller, value]);
   }
 
   useKeys(on) {
@@ -100,12 +125,16 @@ export class Recorder {
   }
 
   release(pitch) {
-    this.sustained.delete(pitch);
+    const sounds = this.sustained.delete(pitch);
+    if (this.#played(pitch) || sounds) this.player.release(pitch, this.track);
+  }
+
+  // Record the end of a key that is down; returns whether it was.
+  #played(pitch) {
     const was = this.down.get(pitch);
-    if (!was) return;
     this.down.delete(pitch);
-    this.player.release(pitch, this.track);
-    if (this.on) this.played.push([was[0], this.now(), pitch, was[1]]);
+    if (was && this.on) this.played.push([was[0], this.now(), pitch, was[1]]);
+    return Boolean(was);
   }
 
   // Seconds since the end of the count-in.
@@ -136,14 +165,16 @@ export class Recorder {
     return end ? barAt(piece, end - 1) + 1 : 0;
   }
 
-  // Record from a bar on, with the metronome: after one bar of count-in, or without one from a time `at` in seconds.
-  start(piece, speed, { bar = this.barAfter(piece), at = null, bars = 1 } = {}) {
+  // Record from a bar on, with the metronome: after one bar of count-in, or without one from a time `at` in seconds; at
+  // the tempo of the piece, or another one in beats per minute.
+  start(piece, speed, { bar = this.barAfter(piece), at = null, bars = 1, tempo = null } = {}) {
     const clock = new Clock(piece),
       end = piece.lines[Math.min(bar, piece.lines.length - 1)];
     this.piece = piece;
     this.bar = bar;
     this.wanted = bars;
-    this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
+    const own = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat);
+    this.tempo = tempo ?? own * speed;
     const lines = linesFor(piece, bar + 1),
       ticks = beatOf({ ...piece, lines }, bar),
       beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
@@ -152,51 +183,77 @@ export class Recorder {
     this.begun = at ?? performance.now() / 1000 + beats * beat;
     for (const note of this.down.values()) note[0] = this.now(); // keys that are already down
     this.played = [];
+    this.moves = this.pedal ? [[0, SUSTAIN, 127]] : [];
+    if (this.bend) this.moves.push([0, BEND, this.bend]);
     this.on = true;
-    let next = 0;
+    Object.assign(this, { beat, next: -lead }); // of the metronome
     const { synth } = this.player;
     const tick = () => {
       if (!this.on) return;
-      const sound = CLICKS[next % beats === 0 ? "first" : "other"];
+      const sound = CLICKS[this.next % beats === 0 ? "first" : "other"];
       if (synth.loaded) synth.click(...sound, synth.now());
-      next += 1;
+      this.next += 1;
       later();
     };
-    const later = () => (this.timer = setTimeout(tick, 1000 * ((next - lead) * beat - this.now())));
+    const later = () => (this.timer = setTimeout(tick, 1000 * (this.next * beat - this.now())));
     synth.wake();
     if (lead) tick();
     else later();
     this.changed();
   }
 
+  // The piece with what was played in a pass of a loop; null if that was nothing.
+  pass(seconds) {
+    return this.soFar(this.begun + seconds, seconds - SOON);
+  }
+
+  // Begin another pass over a piece, after one of some seconds.
+  again(piece, seconds) {
+    const isNext = ([on]) => on >= seconds - SOON,
+      later = ([on, off, ...more]) => [on - seconds, off - seconds, ...more];
+    this.piece = piece;
+    this.begun += seconds;
+    this.next -= Math.round(seconds / this.beat);
+    this.played = this.played.filter(isNext).map(later);
+    this.moves = this.moves.map(([at, ...move]) => [at - seconds, ...move]);
+    for (const note of this.down.values()) note[0] = isNext(note) ? note[0] - seconds : Infinity; // keys held since before are recorded
+  }
+
   // Stop; returns the piece with the quantised recording, or null if nothing was played.
   stop() {
-    for (const pitch of [...this.down.keys()]) this.release(pitch);
+    for (const pitch of [...this.down.keys(), ...this.sustained]) this.release(pitch);
     clearTimeout(this.timer);
+    const made = this.#pieceWith(this.played, this.now());
     this.on = false;
-    const { played } = this;
     this.begun = 0;
     this.changed();
-    return this.#pieceWith(played);
+    return made;
   }
 
   // The same during a recording, with held keys released at a time in seconds.
-  soFar(until) {
+  soFar(until, before = Infinity) {
     const off = until - this.begun,
       held = [...this.down].map(([pitch, [on, velocity]]) => [on, off, pitch, velocity]);
-    return this.#pieceWith([...this.played, ...held]);
+    return this.#pieceWith(
+      [...this.played, ...held].filter(([on]) => on < before),
+      off,
+    );
   }
 
-  #pieceWith(all) {
+  #pieceWith(all, until) {
     const played = all
-      .filter(([, off]) => off > 0)
-      .map(([on, ...more]) => [Math.max(0, on), ...more]);
+      .filter(([on, off]) => off > 0 && on < until)
+      .map(([on, off, ...more]) => [Math.max(0, on), Math.min(off, until), ...more]);
     if (!played.length) return null;
     const seconds = Math.max(...played.map(([, off]) => off)),
       bars = linesFor(this.piece, this.bar + 1);
     const beats = (bars[this.bar + 1] - bars[this.bar]) / this.piece.ticksPerBeat;
     const more = Math.max(1, Math.ceil((seconds * this.tempo) / 60 / beats - 0.05));
     const piece = withBars(this.piece, Math.max(barCount(this.piece), this.bar + more));
-    return quantised(piece, played, this.tempo, this.track, piece.lines[this.bar]);
+    const start = piece.lines[this.bar],
+      made = quantised(piece, played, this.tempo, this.track, start);
+    return this.folds
+      ? made
+      : withControls(made, this.moves, until, { tempo: this.tempo, track: this.track, start });
   }
 }

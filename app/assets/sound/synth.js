@@ -1,6 +1,9 @@
 // The synthesizer: an audio worklet that plays a soundfont, both from this server. Without TLS, a page on another machine
 // has no worklets; then the server renders audio files.
-const VOLUME = 7;
+import { BEND } from "../music/piece.js";
+
+const VOLUME = 7,
+  CENTRE = 8192; // of a pitch bend
 export const GAIN = 1.6;
 export const LIMIT = { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 };
 const GZIP = 0x1f; // the first byte of a compressed file
@@ -87,5 +90,11 @@ export class Synth {
   }
   volume(channel, volume) {
     if (this.loaded) this.synth.controllerChange(channel, VOLUME, volume);
+  }
+  control(channel, controller, value, time) {
+    if (!this.loaded) return;
+    const at = { time: time - this.lag };
+    if (controller === BEND) this.synth.pitchWheel(channel, value + CENTRE, at);
+    else this.synth.controllerChange(channel, controller, value, at);
   }
 }

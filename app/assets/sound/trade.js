@@ -1,9 +1,11 @@
 // Trading bars: the user and the model play the same number of bars in turn, all in one piece. The answer is requested one
 // beat before the bar line, and starts as soon as its first beat is written.
+import { isMidi } from "../desk/file.js";
 import {
   barAt,
   barCount,
   beatOf,
+  lineNear,
   linesFor,
   rowsOf,
   withBars,
@@ -16,10 +18,12 @@ const LOOK = 20; // milliseconds between checks of the clock
 const EARLY = 0.03; // seconds before the end of an answer at which the next turn is prepared
 
 const OTHER = "Trading has ended because another piece was opened.";
+const WAITS = "Start the other program: your turn begins at its next bar.";
 const SILENT = "Nothing was played.";
 const NO_SOUND =
   "Trading bars requires sound in the browser, which is not available over this connection.";
 const UNDER = "under"; // the id of the accompaniment of the user's turn
+const SOON = 0.15; // seconds before a turn in time with a clock at which it is prepared
 const AHEAD = 0.04; // seconds that the player needs to start
 const TRIES = 3; // requests for an answer with notes
 
@@ -72,31 +76,53 @@ export function withLate(take, asked, whole) {
 // Records turns: one until it is stopped, or several in turn with the model.
 export class Trade {
   constructor(app, recorder) {
-    Object.assign(this, { app, recorder, turn: null, say: (words) => app.say(words) });
+    const say = (words) => app.say(words);
+    Object.assign(this, { app, recorder, turn: null, leader: null, say });
   }
 
   get on() {
     return this.turn !== null;
   }
 
-  // Record without answers: over the bars from the one that playback has reached, which play along, else after them.
+  // Record without answers: over the bars that are looped, again and again; or over those from the one that playback has
+  // reached; else after them. What is there plays along.
   record() {
     const { app, recorder } = this,
       { desk, player } = app;
     this.#openPiece();
     this.turn = "alone";
     const { id, piece } = desk.current,
+      isHere = player.entry?.id === id,
       after = recorder.barAfter(piece),
-      reached = player.entry?.id === id && player.tick > 0 ? barAt(piece, player.tick) : after,
-      bar = Math.min(reached, after);
+      reached = isHere && player.tick > 0 ? barAt(piece, player.tick) : after,
+      loop = isHere && player.loop?.map((tick) => lineNear(piece, tick)),
+      bar = loop ? loop[0] : Math.min(reached, after),
+      isOver = loop || bar < after;
     this.onto = id;
     recorder.start(piece, desk.settings.tempo, { bar });
-    if (bar < after) {
+    if (isOver) {
       player.seek(piece.lines[bar]);
-      this.timer = setTimeout(() => player.play(), 1000 * (recorder.begun - clock()));
+      this.begins = setTimeout(() => player.play(), 1000 * (recorder.begun - clock()));
     }
-    const over = bar < after ? ` over the piece, from bar ${bar + 1} on` : "";
-    this.say(`One bar of count-in, then play${over}; press Done to finish.`);
+    const over = isOver ? ` over the piece, from bar ${bar + 1} on` : "",
+      looped = loop?.[1] > bar + 1 ? `bars ${bar + 1} to ${loop[1]}` : `bar ${bar + 1}`,
+      again = loop ? `; each pass of ${looped} is added` : "";
+    this.say(`One bar of count-in, then play${again || over}; press Done to finish.`);
+    if (loop) this.#passes(piece, ...loop);
+  }
+
+  // Add what was played in each pass of a loop to the piece, where it is heard from the next one on.
+  async #passes(piece, bar, stop) {
+    const { app, recorder } = this,
+      seconds =
+        ((piece.lines[stop] - piece.lines[bar]) * 60) / (recorder.tempo * piece.ticksPerBeat);
+    for (;;) {
+      await this.#until(() => recorder.now() >= seconds);
+      if (app.desk.open.current !== this.onto) return this.stop();
+      const made = recorder.pass(seconds);
+      if (made) this.onto = app.edit(made, "recording", { title: this.title }).id;
+      recorder.again(app.desk.current.piece, seconds);
+    }
   }
 
   async start(bars) {
@@ -111,14 +137,33 @@ export class Trade {
     if (!(await player.synth.ready)) return this.stop(NO_SOUND);
     if (!this.on) return;
     this.bars = bars;
-    this.#trade(recorder.barAfter(app.desk.current.piece));
+    const bar = recorder.barAfter(app.desk.current.piece);
+    this.leader = app.ports?.clock === "follow" ? app.ports : null;
+    if (this.leader) await this.#startOfClock(bar);
+    this.#trade(bar);
+  }
+
+  // Wait for the clock of another program, which is followed: the first turn begins at its next bar.
+  async #startOfClock(bar) {
+    const { leader } = this,
+      { piece } = this.app.desk.current;
+    leader.guest = this;
+    if (!leader.reached) this.say(WAITS);
+    await this.#until(() => leader.reached);
+    const lines = linesFor(piece, bar + 1),
+      beats = (lines[bar + 1] - lines[bar]) / piece.ticksPerBeat;
+    this.beat = beats * Math.ceil((leader.reached.beats + 1) / beats); // where the turn begins
+    await this.#until(() => clock() >= leader.timeOf(this.beat) - SOON); // the tempo is known better then
   }
 
   #openPiece() {
-    const { desk, player } = this.app;
-    if (!desk.current) this.app.openGrid();
+    const { app, recorder } = this,
+      { desk, player } = app;
+    if (!desk.current) app.openGrid();
     player.pause();
-    this.title = desk.current.title; // kept for the piece through all turns
+    const { file, title } = desk.current;
+    recorder.folds = Boolean(file) && !isMidi(file);
+    this.title = title; // kept for the piece through all turns
   }
 
   // Stop in any turn; what was played and the answer so far stay in the piece.
@@ -126,7 +171,10 @@ export class Trade {
     const { app, recorder, turn } = this,
       isTheirs = turn === "theirs";
     clearTimeout(this.timer);
+    clearTimeout(this.begins);
     this.turn = null;
+    if (this.leader) this.leader.guest = this.leader.aligned = null;
+    this.leader = null;
     if (turn === "asked" || isTheirs) app.composer.stop();
     if (isTheirs || turn === "alone" || app.player.entry?.id === UNDER) app.player.pause();
     const take = isTheirs ? this.#take : null;
@@ -152,13 +200,13 @@ export class Trade {
     const { app, recorder } = this;
     const { player, desk } = app;
     for (let at = null; ; at = this.end) {
-      const askAt = this.#playUser(bar, at);
-      await this.#until(() => clock() >= askAt);
+      this.#playUser(bar, at);
+      await this.#until(() => clock() >= this.#timeOf(bar + this.bars) - this.early);
       if (desk.open.current !== this.onto) return this.stop(OTHER);
       const played = recorder.soFar(this.line);
       if (!played) return this.stop(SILENT);
       this.#ask(played);
-      await this.#until(() => clock() >= this.line);
+      await this.#until(() => clock() >= this.#timeOf(this.stopBar));
       this.whole = recorder.stop();
       this.turn = "theirs";
       await this.#until(() => this.#isReady());
@@ -169,11 +217,23 @@ export class Trade {
       const take = desk.entries.get(begun.id);
       if (!take || player.entry?.id !== take.id || take.state === "stopped") return this.stop();
       if (desk.current?.id !== take.parent) return this.stop(OTHER);
+      this.beat = this.next;
       bar = this.#join(take);
     }
   }
 
-  // Start the user's turn at a bar, at a time in seconds or after a count-in; returns when to request the answer.
+  #beatsTo(bar) {
+    return (this.lines[bar] - this.lines[this.stopBar - this.bars]) / this.perBeat;
+  }
+
+  // The time in seconds of a bar line from the beginning of the user's turn on.
+  #timeOf(bar) {
+    const beats = this.#beatsTo(bar);
+    if (this.leader?.reached) return this.leader.timeOf(this.beat + beats);
+    return this.recorder.begun + (60 * beats) / this.recorder.tempo;
+  }
+
+  // Start the user's turn at a bar, at a time in seconds or after a count-in.
   #playUser(bar, at) {
     const { recorder, app, bars } = this;
     const { current } = app.desk;
@@ -181,16 +241,21 @@ export class Trade {
     const piece = under ?? current.piece;
     this.turn = "mine";
     this.onto = current.id;
-    recorder.start(piece, app.desk.settings.tempo, { bar, at, bars });
-    if (under) this.#accompany({ ...current, id: UNDER, parent: current.id, piece }, bar);
-    const lines = linesFor(piece, bar + bars);
-    const perTick = 60 / (recorder.tempo * piece.ticksPerBeat);
-    this.line = recorder.begun + (lines[bar + bars] - lines[bar]) * perTick;
+    Object.assign(this, { lines: linesFor(piece, bar + bars), perBeat: piece.ticksPerBeat });
     this.stopBar = bar + bars;
-    const counted = at === null ? "One bar of count-in. " : "";
-    const keys = recorder.keys && at === null ? ` Play on the keys ${KEYS}.` : "";
+    const { leader } = this,
+      more = leader && { at: leader.timeOf(this.beat), tempo: 60000 / leader.reached.beat };
+    leader?.align(this.lines[bar], this.beat);
+    recorder.start(piece, app.desk.settings.tempo, { bar, at, bars, ...more });
+    if (under) this.#accompany({ ...current, id: UNDER, parent: current.id, piece }, bar);
+    this.line = this.#timeOf(this.stopBar);
+    this.early =
+      (60 * beatOf({ ...piece, lines: this.lines }, this.stopBar - 1)) /
+      (recorder.tempo * piece.ticksPerBeat);
+    const isFirst = at === null,
+      counted = isFirst && !leader ? "One bar of count-in. " : "",
+      keys = recorder.keys && isFirst ? ` Play on the keys ${KEYS}.` : "";
     this.say(`${counted}Your turn: bars ${bar + 1} to ${bar + bars}.${keys}`);
-    return this.line - beatOf({ ...piece, lines }, bar + bars - 1) * perTick;
   }
 
   // Play the other parts under the user's turn: following the answer, or after the count-in.
@@ -240,8 +305,10 @@ export class Trade {
     const { player } = this.app,
       start = take.piece.lines[take.region.first];
     this.say(`The model’s turn: bars ${this.stopBar + 1} to ${this.stopBar + this.bars}.`);
+    if (this.leader) this.beat += this.#beatsTo(this.stopBar);
+    this.leader?.align(start, this.beat);
     player.load(take, { at: start });
-    player.seek(start);
+    player.seek(this.leader?.wanted ?? start);
     player.play();
   }
 
@@ -257,8 +324,13 @@ export class Trade {
       if (player.waiting || !(begun || player.playing)) return false;
       const offset = clock() - synth.now();
       begun = true;
-      const left = player.clock.seconds(take.piece.lines[take.region.stop]) - anchor.seconds;
-      this.end = anchor.time + left / anchor.tempo + offset;
+      const { lines, ticksPerBeat } = take.piece,
+        left = player.clock.seconds(lines[take.region.stop]) - anchor.seconds,
+        beats = (lines[take.region.stop] - lines[take.region.first]) / ticksPerBeat;
+      this.end = this.leader?.reached
+        ? this.leader.timeOf(this.beat + beats)
+        : anchor.time + left / anchor.tempo + offset;
+      this.next = this.beat + beats;
       return take.state !== "running" && clock() >= this.end - EARLY;
     };
   }

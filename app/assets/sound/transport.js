@@ -20,6 +20,7 @@ export class Transport extends Watched {
     this.loop = null; // [from, to] in ticks
     this.mix = []; // by track
     this.at = 0; // the tick to start from
+    this.moved = new Map(); // controllers off their rest: [channel, controller] as text → both
     this.active = new Map(); // sounding notes: key → {channel, pitch, end, track}
     this.anchors = []; // {time, seconds, tempo}: the position in the piece at a time of the synthesizer, and the speed
     this.piece = null;
@@ -122,6 +123,7 @@ export class Transport extends Watched {
     this.at = tick;
     this.sent = tick;
     this.anchors = [this.#anchor(this.now() + LEAD, tick)];
+    this.#chase(tick, this.anchors[0].time);
     this.pump(0.1);
   }
 
@@ -194,6 +196,7 @@ export class Transport extends Watched {
     this.#silence(time - 0.002);
     this.anchors = [...this.anchors.slice(-3), this.#anchor(time, this.loop[0])];
     this.sent = this.loop[0];
+    this.#chase(this.sent, time);
   }
 
   // Wait at the end of what is written so far, unless a loop ends before it.
@@ -217,8 +220,26 @@ export class Transport extends Watched {
     this.tell("ended");
   }
 
+  // Move the recorded controllers to where they are before a tick.
+  #chase(tick, time) {
+    const last = new Map();
+    for (const row of this.piece.controls ?? [])
+      if (row[0] < tick) last.set(`${row[1]} ${row[3]}`, row);
+    for (const row of last.values()) if (row[2]) this.#move(row, time);
+  }
+
+  #move([, controller, value, track], time) {
+    const channel = this.channels[track];
+    this.out.control?.(channel, controller, value, time);
+    const key = `${channel} ${controller}`;
+    if (value) this.moved.set(key, [channel, controller]);
+    else this.moved.delete(key);
+  }
+
   #send(from, to, anchor) {
-    const { notes } = this.piece;
+    const { notes, controls = [] } = this.piece;
+    for (const row of controls)
+      if (row[0] >= from && row[0] < to) this.#move(row, this.#time(anchor, row[0]));
     for (const [key, note] of [...this.active])
       if (note.end <= to) this.#off(key, this.#time(anchor, note.end));
     for (let i = firstFrom(notes, from); i < notes.length && notes[i] < to; i += WIDTH) {
@@ -250,6 +271,9 @@ export class Transport extends Watched {
 
   #silence(time = this.now()) {
     for (const key of [...this.active.keys()]) this.#off(key, time);
+    for (const [channel, controller] of this.moved.values())
+      this.out.control?.(channel, controller, 0, time);
+    this.moved.clear();
   }
 
   // The end of a sounding note, as far as known; null if it is gone.

@@ -130,7 +130,8 @@ def _changed(data: bytes, name: str, edits: Any, made: dict[str, Any] | None) ->
     """Return a file with changes, or the reason why it cannot hold them; a piece without a file is written to one."""
     changes, reading = edits_from(edits)
     if is_plain(data):
-        score = score_of(data)
+        score, controls = score_of(data)
+        changes = [*controls, *changes]
         data, reading = midi(score, provenance=made), reading_of_written(score)
         if not changes:
             return data

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.changes import WIDTH, Reading
+from tokenization.changes import WIDTH, Controllers, Reading
 from tokenization.limits import LONGEST_BEAT_MICROSECONDS
 from tokenization.midi.reading import LAST_TICK, MICROSECONDS_PER_MINUTE
 from tokenization.midi.writing import written_ticks_per_beat
@@ -37,6 +37,7 @@ class PlainPiece:
     meters: tuple[tuple[int, ...], ...]
     chords: tuple[tuple[Any, ...], ...]  # tick, chord, whether it is a guess, symbol
     key: tuple[int, ...] | None = None  # sharps, whether minor, whether it is a guess
+    controls: tuple[tuple[float, ...], ...] = ()  # tick, controller or bend, value, track
 
 
 def is_plain(data: bytes) -> bool:
@@ -44,9 +45,15 @@ def is_plain(data: bytes) -> bool:
     return data[:1] == b"{"
 
 
-def score_of(data: bytes) -> Score:
-    """Return a piece as a score; raises ValueError if it is wrong."""
+def score_of(data: bytes) -> tuple[Score, list[Controllers]]:
+    """Return a piece as a score, and what its file has besides; raises ValueError if it is wrong."""
     piece = from_plain(PlainPiece, from_json(data, WHERE), WHERE)
+    if any(len(row) != 4 for row in piece.controls):
+        raise ValueError(f"{WHERE} has controllers that are none")
+    controls = [
+        Controllers(track=int(track), events=tuple(row[:3] for row in piece.controls if row[3] == track))
+        for track in sorted({row[3] for row in piece.controls} & {*piece.notes[4::WIDTH]})
+    ]  # fmt: skip
     fifths, minor, guessed = piece.key or (0, 0, 1)
     notes = _columns(piece.notes, WIDTH)
     ticks, tempos = _columns([value for row in piece.tempos for value in row], 2)
@@ -54,7 +61,7 @@ def score_of(data: bytes) -> Score:
     slowest = MICROSECONDS_PER_MINUTE / LONGEST_BEAT_MICROSECONDS
     if not all(isinstance(tick, int) and isinstance(text, str) for tick, text, *_ in piece.chords):
         raise ValueError(f"{WHERE} has chords that are none")
-    return Score(
+    score = Score(
         ticks_per_beat=piece.ticks,
         notes=Notes(*notes.astype(np.int64)).sorted(),
         tracks=tuple(Track(one.name, one.program, one.drum) for one in piece.tracks),
@@ -66,6 +73,7 @@ def score_of(data: bytes) -> Score:
         ),
         key_signature=None if guessed else (fifths, bool(minor)),
     )
+    return score, controls
 
 
 def _columns(values: Any, width: int) -> np.ndarray:

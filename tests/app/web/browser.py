@@ -24,6 +24,7 @@ OPTIONS = [
 ]  # fmt: skip
 MODEL = "untrained:tiny:ensemble"  # fast, and with all abilities
 READY_SECONDS = 150
+SAYS = "The page is at"
 PORTS = 5  # to try, since another program may take one first
 WAIT = 60_000  # milliseconds for actions of the page, on a busy machine
 
@@ -99,8 +100,9 @@ def _is_up(server: Server) -> bool:
     while server.process.poll() is None and time.monotonic() < late:
         try:
             urllib.request.urlopen(server.address, timeout=20).close()
+            if SAYS in server.said():  # it is announced to other programs then
+                return True
         except OSError:
-            time.sleep(0.1)
-        else:
-            return True
+            pass
+        time.sleep(0.1)
     return False

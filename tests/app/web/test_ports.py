@@ -4,24 +4,44 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from musicgen.playable import DEFAULT
 from tests.app.web.browser import WAIT
+from tests.app.web.hands import begin as opened
 
 pytestmark = pytest.mark.long
 
 PORTS = """() => {
   window.sent = [];
-  const input = new EventTarget(), output = {
+  const input = Object.assign(new EventTarget(), { name: "Keys" }), output = {
     id: "out", name: "Studio",
     send: (bytes, time) => sent.push([time ?? performance.now(), ...bytes]),
   };
   const access = { inputs: new Map([["in", input]]), outputs: new Map([["out", output]]) };
   navigator.requestMIDIAccess = async () => access;
-  window.receive = (...data) =>
-    input.dispatchEvent(Object.assign(new Event("midimessage"), { data }));
+  window.receive = (...data) => {
+    const message = Object.assign(new Event("midimessage"), { data });
+    input.dispatchEvent(message);
+    input.onmidimessage?.(message);
+  };
 }"""
-PLAYER = "musicgen.player"
+# Send the clock of a program that starts at a beat, until it is stopped.
+RUNNING = """([tempo, beat]) => {
+  const length = 60000 / tempo / 24, began = performance.now();
+  let count = 0;
+  Object.assign(window, { clocked: { began, beat, tempo }, stopClock: () => clearInterval(timer) });
+  receive(0xf2, 4 * beat, 0);
+  receive(0xfb);
+  const timer = setInterval(() => {
+    for (; began + count * length <= performance.now(); count++) receive(0xf8);
+  }, 1);
+}"""
+# The beat of the running clock now, or at a time in seconds.
+BEAT = """(at = performance.now() / 1000) =>
+  clocked.beat + (at - clocked.began / 1000) * clocked.tempo / 60"""
+TEMPO = 126
+TURN = "(turn) => musicgen.app.trade.turn === turn"
 # Send clocks at a tempo until the player has moved by some beats; return its tempo and its distance from the clock.
 FOLLOWED = """async ([tempo, count]) => {
   const { player } = musicgen, beat = 60000 / tempo, began = performance.now();
@@ -103,3 +123,33 @@ def test_one_bar_is_counted_in_and_latency_is_subtracted(ported: Page):
     assert abs(clicks[3][0] - clicks[1][0] - 2 * beat) < 30
     first = ported.evaluate("1000 * musicgen.player.clock.seconds(musicgen.player.piece.notes[0])")
     assert abs(notes[4][0] - clicks[3][0] - beat - first) < 200
+
+
+def test_bars_are_traded_in_time_with_a_followed_clock(ported: Page):
+    ported.get_by_label("MIDI clock").select_option("follow")
+    ported.get_by_label("Model").select_option(DEFAULT)  # an untrained one may answer with silence
+    opened(ported, "grid")
+    ported.locator(".mg-play-in summary").click()
+    ported.get_by_label("Bars to trade").select_option("2")
+    ported.get_by_role("button", name="Trade bars", exact=True).click()
+    said = ported.locator("#mg-dock [role=status]")
+    expect(said).to_have_text("Start the other program: your turn begins at its next bar.")
+    ported.evaluate(RUNNING, [TEMPO, 6])  # at the third beat of a bar
+    ported.wait_for_function(TURN, arg="mine", timeout=WAIT)
+    tempo, begun = ported.evaluate("[musicgen.app.recorder.tempo, musicgen.app.recorder.begun]")
+    assert abs(tempo / TEMPO - 1) < 0.03
+    assert abs(ported.evaluate(BEAT, begun) - 8) < 0.1
+    for beat in (8.5, 12.5):
+        ported.wait_for_function(f"() => ({BEAT})() > {beat}")
+        ported.keyboard.press("g", delay=150)
+    ported.wait_for_function(TURN, arg="theirs", timeout=WAIT)
+    assert abs(ported.evaluate(f"({BEAT})()") - 16) < 0.5
+    ported.wait_for_function(f"() => musicgen.player.playing && ({BEAT})() > 20", timeout=WAIT)
+    # The model's turn is bars 3 and 4 of the piece, and from beat 16 on of the clock.
+    off = f"() => musicgen.player.tick / musicgen.player.piece.ticksPerBeat - 8 - (({BEAT})() - 16)"
+    assert abs(ported.evaluate(off)) < 0.16  # of a beat: 80 milliseconds, on a busy machine
+    ported.wait_for_function(TURN, arg="mine", timeout=WAIT)
+    assert abs(ported.evaluate(BEAT, ported.evaluate("musicgen.app.recorder.begun")) - 24) < 0.1
+    ported.evaluate("stopClock(); receive(0xfc)")
+    assert ported.evaluate("[musicgen.app.trade.on, musicgen.player.playing]") == [False, False]
+    expect(ported.locator(".mg-stage .mg-facts")).to_contain_text("4 bars")

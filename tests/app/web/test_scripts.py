@@ -44,7 +44,17 @@ def test_scripts(where: str, request: pytest.FixtureRequest):
 
     page.route("http://localhost/**", give)
     page.goto("http://localhost/")
-    for file in ("state", "transport", "music", "app", "painting", "plan", "listening", "trade"):
+    for file in (
+        "state",
+        "transport",
+        "music",
+        "app",
+        "painting",
+        "plan",
+        "listening",
+        "trade",
+        "recording",
+    ):
         count, failed = page.evaluate(RUN, file)
         assert count > 1
         assert failed == []

@@ -382,6 +382,18 @@ def test_a_volume_is_all_that_changes(data, volume, draw):
     assert new.total() - gone.total() in (0, 1)
 
 
+@tried(files(), st.integers(0, END - 1), st.sampled_from((1, 64, 128)), BYTE, st.data())
+def test_a_controller_is_all_that_is_new(data, tick, controller, value, draw):
+    track = draw.draw(st.sampled_from(range(len(channels_of(data)))))
+    change = {"change": "controllers", "track": track, "events": [[tick, controller, value]]}
+    gone, new = gone_and_new(data, made(data, change))
+    assert not gone
+    (event,) = new.elements()
+    assert (event.tick, event.channel) == (tick, channels_of(data)[track])
+    named = {"pitch": value} if controller == 128 else {"control": controller, "value": value}
+    assert named.items() <= plain(event).items()
+
+
 # Time.
 
 

@@ -123,6 +123,8 @@ KINDS: dict[str, Kind] = {
                        save="MIDI as heard", meant=_of("program_change")),
     "volume": Kind(lambda p: [{"change": "volume", "track": p.row[4], "volume": 70}], mix="volume: 70",
                    save="MIDI as heard", meant=_of("control_change")),
+    "pedal": Kind(lambda p: [{"change": "controllers", "track": p.row[4],
+                             "events": [[p.start, 64, 127], [p.stop, 64, 0]]}], meant=_of("control_change")),
     "key": Kind(lambda p: [{"change": "key", "fifths": -4, "start": p.start}], meant=_of("key_signature")),
     "metre": Kind(lambda p: [{"change": "metre", "beats": 2, "unit": 2, "start": p.start}],
                   meant=_of("time_signature")),

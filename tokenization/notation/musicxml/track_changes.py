@@ -67,6 +67,11 @@ def set_volume(score: OpenScore, change: changes.Volume) -> None:
             _set(instrument, "volume", f"{round(100 * change.volume / LOUDEST, 2):g}")
 
 
+def add_controllers(score: OpenScore, change: changes.Controllers) -> None:
+    """Raise NotKept, as a score has no controllers."""
+    raise NotKept("a score has no pitch bends and no pedal but signs for it")
+
+
 def set_name(score: OpenScore, change: changes.Name) -> None:
     """Name a part."""
     for source in sorted(score.sources_of([change.track])):

@@ -1,6 +1,5 @@
 // The timing of notes: with mutes, tempo, transposition and loops, also while the piece grows.
 import { without } from "../../../../app/assets/music/piece.js";
-import { Recorder } from "../../../../app/assets/sound/recorder.js";
 import { Transport } from "../../../../app/assets/sound/transport.js";
 import { equal, near, ok, piece } from "./check.js";
 
@@ -18,17 +17,6 @@ function rig(given, more = {}) {
     }
   };
   return { player, sent, run, clock, told, ons: () => sent.filter(([kind]) => kind === "on"), offs: () => sent.filter(([kind]) => kind === "off") };
-}
-
-// A recorder with a player that records the notes it is given.
-function playing() {
-  const hears = {}, heard = [], before = globalThis.addEventListener;
-  const player = { touch: (pitch, { velocity }) => heard.push(["on", pitch, velocity]), release: (pitch) => heard.push(["off", pitch]), synth: { loaded: false, wake() {} } };
-  globalThis.addEventListener = (name, act) => (hears[name] = act);
-  const recorder = new Recorder(player, () => {});
-  globalThis.addEventListener = before;
-  const key = (kind, name, more) => hears[kind]({ key: name, code: name, target: {}, preventDefault() {}, ...more });
-  return { recorder, heard, key };
 }
 
 // Four quarters at 120 BPM: half a second each.
@@ -262,40 +250,19 @@ export const tests = {
       ok(later.every((one) => one[4] > clock.now - 2.1), "none is late");
     }
   },
-  "a played key sounds at once and ends on release, whatever has changed"() {
-    const { recorder, heard, key } = playing();
-    recorder.useKeys(true);
-    key("keydown", "a");
-    key("keydown", "x"); // an octave up while the note sounds
-    key("keyup", "a");
-    key("keydown", "d");
-    key("keyup", "d", { target: { matches: () => true } }); // in a text field, where keys do not play
-    key("keydown", "d", { target: { matches: () => true } });
-    equal(heard, [["on", 60, 88], ["off", 60], ["on", 76, 88], ["off", 76]]);
-    recorder.message([0x91, 64, 99]);
-    recorder.message([0x91, 64, 0]);
-    recorder.message([0xb1, 64, 127]); // the pedal holds the next key
-    recorder.message([0x91, 65, 99]);
-    recorder.message([0x81, 65, 0]);
-    ok(recorder.down.has(65) && heard.at(-1)[0] === "on");
-    recorder.message([0xb1, 64, 0]);
-    ok(!recorder.down.has(65));
-    equal(heard.splice(-2), [["on", 65, 99], ["off", 65]]);
-    equal(heard.slice(4), [["on", 64, 99], ["off", 64]]);
-  },
-  "a recording is quantised after the last note, in its part"() {
-    const { recorder } = playing(), song = piece([[0, 12, 60, 80, 0]], { bars: 1, tracks: 2 });
-    recorder.track = 1;
-    recorder.start(song, 1);
-    near(recorder.begun, performance.now() / 1000 + 2, 0.1);
-    recorder.message([0x90, 50, 99]);
-    recorder.message([0x80, 50, 0]); // during the count-in
-    recorder.begun = performance.now() / 1000 - 1; // two beats later
-    recorder.message([0x90, 64, 99]);
-    recorder.begun -= 0.5;
-    const made = recorder.stop();
-    equal([Array.from(made.notes), made.lines], [[0, 12, 60, 80, 0, 72, 12, 64, 99, 1], [0, 48, 96]]);
-    recorder.start(song, 1);
-    equal([recorder.stop(), recorder.on], [null, false]);
+  "recorded controllers are played, and at rest when playback stops"() {
+    const moves = [];
+    let time = 0;
+    const out = { on() {}, off() {}, program() {}, volume() {}, control: (...move) => moves.push(move) };
+    const transport = new Transport({ now: () => time, out });
+    const controls = [[0, 64, 127, 0], [24, 128, 500, 0], [36, 128, 0, 0], [40, 64, 0, 0]];
+    transport.load({ ...piece([[0, 48, 60, 80, 0]]), controls });
+    transport.seek(12);
+    transport.play();
+    time = 0.7;
+    transport.pump(0.1);
+    equal(moves.map(([channel, controller, value]) => [channel, controller, value]), [[0, 64, 127], [0, 128, 500]]);
+    transport.pause();
+    equal(moves.slice(2).map((move) => move.slice(0, 3)), [[0, 64, 0], [0, 128, 0]]);
   },
 };
