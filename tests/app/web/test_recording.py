@@ -109,9 +109,7 @@ def test_a_marked_range_loops_and_each_pass_is_added(keyed: Page):
     keyed.evaluate("musicgen.app.bars(musicgen.desk.current.id, 'loop', { first: 2, stop: 3 })")
     keyed.wait_for_function("() => musicgen.player.playing", timeout=WAIT)
     record(keyed)
-    expect(keyed.locator("#mg-dock [role=status]")).to_contain_text(
-        "each pass of bar 3 is added"
-    )
+    expect(keyed.locator("#mg-dock [role=status]")).to_contain_text("each pass of bar 3 is added")
     assert keyed.evaluate("musicgen.player.playing")
     bar = keyed.evaluate("musicgen.desk.current.piece.lines[2]")
     first = keyed.evaluate("musicgen.desk.current.id")
