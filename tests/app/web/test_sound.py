@@ -151,4 +151,5 @@ def test_the_page_works_by_keyboard_and_keeps_the_focus(page: Page):
     press("Keep this take", "^Piano roll of your piece")
     expect(canvas).to_be_in_viewport()
     page.locator(".mg-history > summary").click()
+    page.locator(".mg-versions > summary").first.click()
     press("Delete: Disco trio", "^Delete: ", ".mg-history")
