@@ -93,6 +93,16 @@ class Shards:
         """Return the style of the set that a row belongs to."""
         return self._place(row)[0].meta.get("style")
 
+    def name(self, row: int) -> str:
+        """Return the name of a row's file."""
+        one, row = self._place(row)
+        return one.name(row)
+
+    def teaches(self, row: int) -> bool:
+        """Return whether critics that select and teach learn from a training row (Prepared)."""
+        one, row = self._place(row)
+        return one.teaches(row)
+
     def _place(self, row: int) -> tuple[Prepared, int]:
         number = int(self.set_of(np.asarray(row)))
         return self.sets[number], row - int(self._starts[number])
