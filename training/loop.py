@@ -30,7 +30,7 @@ from training import run_folder
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, load, next_token_loss
 from training.devices import Devices, to_device
-from training.initial_model import first_model, origin
+from training.initial_model import first_model, language_of, origin
 from training.log import Log, StepSums
 from training.optimiser import RATE_FACTOR, Schedule, optimiser_of
 from training.run_folder import TAIL_FROM, check_data, is_of_tail
@@ -81,6 +81,7 @@ class Run:
         self.schedule = Schedule(config.optimiser, batches, seconds)
         self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
+        self.language = language_of(config, batches.shards)
         self.model = self.start()
         self.origin = origin(config)  # read now: the starting model may be gone when the run ends
         self.module: Any = devices.module_of(self.model)
@@ -90,7 +91,7 @@ class Run:
 
     def start(self) -> Performer:
         """Return the model at step 0."""
-        return first_model(self.config, self.batches.language)
+        return first_model(self.config, self.language)
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether one exists."""
@@ -322,7 +323,7 @@ class Run:
         config, shards, state = self.config, self.batches.shards, self.state
         return checkpoint.Card(
             name=self.folder.name,
-            language=self.batches.language,
+            language=self.language,
             trained_length=config.data.length,
             training={
                 "data": shards.described("title"),

@@ -100,7 +100,7 @@ def train(
 def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import Devices, check_device, processes, with_precision
-    from training.initial_model import model_config
+    from training.initial_model import language_of, model_config
     from training.loop import Run
     from training.preference.run import PreferenceRun, PromptBatches
     from training.run_folder import check_folder, run_folder
@@ -115,7 +115,7 @@ def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[st
     own = {"process": process, "processes": count}
     compares = config.preference is not None
     batches = PromptBatches(config, **own) if compares else Batches(config.data, config.seed, **own)
-    model_config(config, batches.language)
+    model_config(config, language_of(config, batches.shards))
     if first:
         batches.shards.verify()
     with run_folder(Path(config.run)) if first else nullcontext():

@@ -44,6 +44,11 @@ class Shards:
         return max(specs, key=lambda spec: spec["tokens"])
 
     @property
+    def highest(self) -> int:
+        """The highest token of all sets."""
+        return max(int(one.tokens.max()) for one in self.sets)
+
+    @property
     def checksum(self) -> str:
         """The checksum of all tokens."""
         sums = [one.meta["checksum"] for one in self.sets]
