@@ -25,6 +25,7 @@ examples:
   musicgen train groove-sine-spe
   musicgen train mine.yaml --set data.folder=data/mine --preset tiny
   musicgen train finetune --start ensemble --set data.folder=data/mine
+  musicgen train preference --start ensemble
   musicgen train runs/groove-sine-spe --resume
 """
 # Option → the configuration key that it sets, metavar, type and help.

@@ -67,6 +67,7 @@ class PromptBatches(Batches):
             progress("reading takes", done, len(own))
             if not path_of(self.run, row).is_file():
                 write(model, self.run, takes, row)
+        progress("reading takes", len(own), len(own))
         devices.wait()
         if devices.is_first:
             takes.judge(self.prompts, teacher, progress)
@@ -127,14 +128,14 @@ class PreferenceRun(Run):
     def compared(self, model: Performer, *, lesson: Lesson, row: int) -> Tensor:
         """Return the loss of every two takes of a prompt."""
         asked = settings(self.config)
-        x = torch.from_numpy(lesson.hidden).to(self.devices.device).float()
-        passage = passage_of(model, lesson.tokens, self.config.seed, row)
-        logits = logits_of(model, x, passage, first_to_learn(model, self.config))
-        new = log_probability(logits, lesson.tokens, int(lesson.prompt))
-        change = new - torch.from_numpy(lesson.reference).to(new)
-        odds = torch.tensor(self.odds[str(row)]).to(new)
         compared = slice(None) if asked.real else slice(-1)
-        return pair_losses(asked.beta * change[compared], odds[compared])
+        tokens = lesson.tokens[compared]
+        x = torch.from_numpy(lesson.hidden[compared]).to(self.devices.device).float()
+        passage = passage_of(model, tokens, self.config.seed, row)
+        logits = logits_of(model, x, passage, first_to_learn(model, self.config))
+        new = log_probability(logits, tokens, int(lesson.prompt))
+        change = new - torch.from_numpy(lesson.reference[compared]).to(new)
+        return pair_losses(asked.beta * change, torch.tensor(self.odds[str(row)][compared]).to(new))
 
 
 def pair_losses(change: Tensor, odds: Tensor) -> Tensor:
