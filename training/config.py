@@ -162,7 +162,7 @@ class PreferenceConfig:
     prompt_bars: int = 8
     bars: int = 16  # of each take
     real: bool = False  # the real bars are among the takes that are compared
-    layers: int = 6  # that learn: the last ones, with the output
+    layers: int = 6  # that learn, by their norms and biases: the last ones
     beta: float = 1.0  # by which the logarithm of a take's probability ratio, new to old, counts
     trust: float = 2.0  # in the critic: the factor on the difference of its log-odds
     most_loss: float = 0.02  # by which the loss on held-out pieces may rise, in nats per token

@@ -16,10 +16,11 @@ from tokenization.score import Score
 from training.config import RunConfig
 from training.devices import Devices
 from training.loop import FINISHED, STOPPED
-from training.preference.lessons import first_to_learn, path_of, read
+from training.preference.lessons import path_of, read
 from training.preference.run import PreferenceRun, PromptBatches, pair_losses
 from training.preference.takes import Takes
 
+LAYERS = 2
 ASKED = {"prompts": 4, "takes": 3, "prompt_bars": 2, "bars": 2, "layers": 1}
 
 
@@ -35,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    changes = {"model": {"layers": 2, "dropout": 0.0}, "optimiser": {"steps": 60}}
+    changes = {"model": {"layers": LAYERS, "dropout": 0.0}, "optimiser": {"steps": 60}}
     return fitted(toy_config(tmp_path_factory.mktemp("start"), data, **changes)).folder / "model"
 
 
@@ -52,7 +53,7 @@ def asked_for(folder: Path, data: Path, start: Path, takes: Path, **changes: dic
         "data": {"batch": 2},
         "preference": {**ASKED, "folder": str(takes), **changes.pop("preference", {})},
         "optimiser": {
-            "learning_rate": 3e-3,
+            "learning_rate": 2e-2,
             "steps": 8,
             "redraw": 0,
             **changes.pop("optimiser", {}),
@@ -88,15 +89,11 @@ def test_a_model_learns_which_takes_are_preferred(data, start, takes, tmp_path: 
     assert loss_of(run) < 0.8 * before
     state = run.state
     assert state.validation_loss < state.first_loss + 0.1
-    learned = {
-        name.rpartition(".")[0]
-        for (name, one), other in zip(run.model.named_parameters(), old.parameters(), strict=True)
-        if not torch.equal(one, other)
-    }
-    first = first_to_learn(run.model, run.config)
-    assert first == 1
+    pairs = zip(run.model.named_parameters(), old.parameters(), strict=True)
+    learned = {name: one for (name, one), other in pairs if not torch.equal(one, other)}
     assert learned
-    assert all(name.startswith((f"blocks.{first}.", "norm", "head")) for name in learned)
+    assert all(one.ndim == 1 for one in learned.values())  # 8 bits would lose what matrices learn
+    assert all(name.startswith((f"blocks.{LAYERS - 1}.", "norm.")) for name in learned)
 
 
 def test_before_training_each_take_is_as_probable_as_by_the_old_weights(

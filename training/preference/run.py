@@ -97,13 +97,16 @@ class PreferenceRun(Run):
     judges_start = True
 
     def start(self) -> Performer:
-        """Return the model at step 0, of which only the last layers and the output learn."""
+        """Return the model at step 0, of which only the last layers learn, and of these only norms and biases.
+
+        The steps of matrices with 8 bits, as they are published, are larger than what they would learn.
+        """
         model = super().start()
         for part in model.parameters():
             part.requires_grad_(False)
-        for learns in (*model.blocks[first_to_learn(model, self.config) :], model.norm, model.head):
-            for part in () if learns is None else learns.parameters():
-                part.requires_grad_(True)
+        for learns in (*model.blocks[first_to_learn(model, self.config) :], model.norm):
+            for part in learns.parameters():
+                part.requires_grad_(part.ndim == 1)
         return model
 
     @cached_property
