@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import vector_to_parameters
 
+from musicgen.common.learning import generator_of
 from musicgen.critic import NewBars
 from musicgen.weights import load
 from tests.training.makers import RecordingListener, fitted, outcome, prepared_set, toy_config
@@ -16,7 +18,7 @@ from tokenization.score import Score
 from training.config import RunConfig
 from training.devices import Devices
 from training.loop import FINISHED, STOPPED
-from training.preference.lessons import path_of, read
+from training.preference.lessons import CODE, flat, learners, log_probability, path_of, read
 from training.preference.run import PreferenceRun, PromptBatches, pair_losses
 from training.preference.takes import Takes
 
@@ -70,13 +72,12 @@ def prepared_run(config: RunConfig) -> PreferenceRun:
 
 def loss_of(run: PreferenceRun) -> float:
     """Return the mean loss over all pairs."""
-    rows = run.batches.prompts
-    lessons = [read(path_of(run.config, row)) for row in rows]
     with torch.no_grad():
         found = [
-            run.compared(run.model, lesson=one, row=row)
-            for row, one in zip(rows, lessons, strict=True)
+            run.compared(run.model, lesson=read(path_of(run.config, row)), odds=run.odds[str(row)])
+            for row in run.batches.prompts
         ]
+    assert {len(losses) for losses in found} == {math.comb(ASKED["takes"], 2)}
     return float(torch.cat(found).mean())
 
 
@@ -96,16 +97,26 @@ def test_a_model_learns_which_takes_are_preferred(data, start, takes, tmp_path: 
     assert all(name.startswith((f"blocks.{LAYERS - 1}.", "norm.")) for name in learned)
 
 
-def test_before_training_each_take_is_as_probable_as_by_the_old_weights(
-    data, start, takes, tmp_path
-):
-    run = prepared_run(asked_for(tmp_path, data, start, takes, preference={"beta": 1e6}))
-    lesson = read(path_of(run.config, run.batches.prompts[0]))
-    odds = torch.tensor(run.odds[str(run.batches.prompts[0])][:-1])
-    unmoved = pair_losses(torch.zeros(len(odds)), odds)
-    losses = run.compared(run.model, lesson=lesson, row=run.batches.prompts[0])
-    torch.testing.assert_close(losses.detach(), unmoved, rtol=0, atol=1e-6)
-    assert len(losses) == math.comb(ASKED["takes"], 2)
+def test_a_lesson_tells_how_probable_each_take_becomes(data, start, takes, tmp_path: Path):
+    config = asked_for(tmp_path, data, start, takes)
+    run = prepared_run(config)
+    row = run.batches.prompts[0]
+    lesson, drawn = read(path_of(config, row)), Takes(config, run.batches.shards)
+    change = 1e-3 * torch.randn(lesson.start.shape, generator=torch.Generator().manual_seed(0))
+    how = len(drawn.prompt(row).ids), lambda: generator_of(config.seed, CODE, row)
+    models = load(start)[0].eval(), load(start)[0].eval()
+    learn = learners(models[1], config)
+    with torch.no_grad():
+        vector_to_parameters(flat(learn) + change, learn)
+        old, new = (
+            torch.stack(
+                [log_probability(one, ids, how[0], how[1]()) for ids in drawn.sequences(row)]
+            )
+            for one in models
+        )
+    assert len(old) == ASKED["takes"] + 1
+    expected = torch.from_numpy(lesson.gradients) @ change
+    torch.testing.assert_close(new - old, expected, rtol=0.05, atol=2e-3)
 
 
 def test_the_loss_is_least_where_the_change_is_that_of_the_odds():

@@ -1,28 +1,28 @@
-"""What preference training compares: the takes of a prompt and what the old weights make of them, kept on disk.
+"""What preference training learns from: how the log-probability of each take answers to the weights, kept on disk.
 
-Only the last layers learn, so what enters them is computed once, as is the probability of each take under the old
-weights: an epoch costs a fraction of a whole pass. The code of a stochastic positional encoding is a function of the
-seed and the prompt, and so the same for old and new weights.
+So little is learned that log p(y) − log p_old(y) is nearly linear in the change of the weights: its gradient at the old
+weights, computed once for each take, stands for the model, and an epoch takes a second. The code of a stochastic
+positional encoding is a function of the seed and the prompt.
 
-K sequences of a prompt, of which the last has the real bars; T time, C model width, V vocabulary.
+K sequences of a prompt, of which the last has the real bars; T time; D weights that learn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from musicgen.attention import linear
 from musicgen.common.learning import generator_of
-from musicgen.performer import Passage, Performer
+from musicgen.performer import Performer
 from tokenization.whole_file import write_whole
 from training.config import RunConfig
-from training.data.batches import IGNORED, next_token_loss
+from training.data.batches import next_token_loss
 from training.preference.takes import Takes, folder_of_takes, settings
 
 CODE = 1  # purpose of random draws
@@ -32,10 +32,8 @@ CODE = 1  # purpose of random draws
 class Lesson:
     """The sequences of a prompt."""
 
-    tokens: np.ndarray  # (K, T + 1) int64, IGNORED after the end of each
-    prompt: np.ndarray  # the number of tokens that they share: ()
-    hidden: np.ndarray  # what enters the first layer that learns: (K, T, C) float16
-    reference: np.ndarray  # the log-probability of the new tokens by the old weights: (K,)
+    gradients: np.ndarray  # of the log-probability of the new tokens: (K, D)
+    start: np.ndarray  # the old weights: (D,)
 
 
 def path_of(config: RunConfig, row: int) -> Path:
@@ -60,53 +58,39 @@ def read(path: Path) -> Lesson:
         return Lesson(**{name: arrays[name] for name in arrays.files})
 
 
-@torch.no_grad()
 def lesson_of(model: Performer, config: RunConfig, takes: Takes, row: int) -> Lesson:
     """Return the lesson of a prompt, by the old weights."""
-    sequences, prompt = takes.sequences(row), len(takes.prompt(row).ids)
-    tokens = np.full((len(sequences), max(map(len, sequences))), IGNORED, np.int64)
-    for own, ids in zip(tokens, sequences, strict=True):
-        own[: len(ids)] = ids
-    passage, first = passage_of(model, tokens, config.seed, row), first_to_learn(model, config)
-    x = model.embed(inputs_of(model, tokens), passage)
-    for number in range(first):
-        x, _ = model.blocks[number](x, passage.of_layer(number), None)
-    hidden = x.half()
-    logits = logits_of(model, hidden.float(), passage, first)
-    return Lesson(
-        tokens=tokens,
-        prompt=np.array(prompt),
-        hidden=hidden.numpy(),
-        reference=log_probability(logits, tokens, prompt).numpy(),
-    )
+    learn, prompt = learners(model, config), len(takes.prompt(row).ids)
+    found = []
+    for ids in takes.sequences(row):
+        total = log_probability(model, ids, prompt, generator_of(config.seed, CODE, row))
+        found.append(flat(torch.autograd.grad(total, learn)))
+    return Lesson(gradients=torch.stack(found).numpy(), start=flat(learn).detach().numpy())
 
 
-def first_to_learn(model: Performer, config: RunConfig) -> int:
-    """Return the number of the first layer that learns."""
-    return len(model.blocks) - settings(config).layers
+def learners(model: Performer, config: RunConfig) -> list[nn.Parameter]:
+    """Return the weights that learn, the norms and biases of the last layers, and let no others learn.
+
+    The steps of matrices with 8 bits, as they are published, are larger than what they would learn.
+    """
+    for part in model.parameters():
+        part.requires_grad_(False)
+    last = [*model.blocks[-settings(config).layers :], model.norm]
+    found = [part for one in last for part in one.parameters() if part.ndim == 1]
+    for part in found:
+        part.requires_grad_(True)
+    return found
 
 
-def inputs_of(model: Performer, tokens: np.ndarray) -> Tensor:
-    """Return the tokens that a model sees: (K, T + 1) → (K, T)."""
-    return torch.from_numpy(tokens[:, :-1]).clamp(min=0).to(model.embedding.weight.device)
+def flat(parts: Iterable[Tensor]) -> Tensor:
+    """Return tensors as one vector: (D,)."""
+    return torch.cat([part.flatten() for part in parts])
 
 
-def passage_of(model: Performer, tokens: np.ndarray, seed: int, row: int) -> Passage:
-    """Return what the layers share in a pass over a prompt's sequences."""
-    state = model.start(generator_of(seed, CODE, row))
-    return model.passage(inputs_of(model, tokens), state, whole=True)[0]
-
-
-def logits_of(model: Performer, x: Tensor, passage: Passage, first: int) -> Tensor:
-    """Return the logits that the last layers make of what enters them: (K, T, C) → (K, T, V)."""
-    for number in range(first, len(model.blocks)):
-        x, _ = model.blocks[number](x, passage.of_layer(number), None)
-    x = model.norm(x)
-    return linear(x, model.embedding.weight) if model.head is None else model.head(x)
-
-
-def log_probability(logits: Tensor, tokens: np.ndarray, prompt: int) -> Tensor:
-    """Return the log-probability of the new tokens: (K, T, V), (K, T + 1) → (K,)."""
-    targets = torch.from_numpy(tokens[:, 1:].copy()).to(logits.device)
-    targets[:, : prompt - 1] = IGNORED
-    return -next_token_loss(logits, targets).sum(1)
+def log_probability(
+    model: Performer, ids: np.ndarray, prompt: int, generator: torch.Generator
+) -> Tensor:
+    """Return the log-probability of the tokens after a prompt."""
+    tokens = torch.from_numpy(ids.astype(np.int64))[None].to(model.embedding.weight.device)
+    losses = next_token_loss(model(tokens[:, :-1], model.begin(generator)), tokens[:, 1:])
+    return -losses[:, prompt - 1 :].sum()

@@ -30,16 +30,7 @@ from training.data.batches import Batches
 from training.devices import Devices
 from training.log import StepSums
 from training.loop import Run
-from training.preference.lessons import (
-    Lesson,
-    first_to_learn,
-    log_probability,
-    logits_of,
-    passage_of,
-    path_of,
-    read,
-    write,
-)
+from training.preference.lessons import Lesson, flat, learners, path_of, read, write
 from training.preference.takes import ODDS, Progress, Takes, Teacher, rows_of, settings
 
 ORDER = 0  # purpose of random draws
@@ -97,16 +88,9 @@ class PreferenceRun(Run):
     judges_start = True
 
     def start(self) -> Performer:
-        """Return the model at step 0, of which only the last layers learn, and of these only norms and biases.
-
-        The steps of matrices with 8 bits, as they are published, are larger than what they would learn.
-        """
+        """Return the model at step 0, of which little learns."""
         model = super().start()
-        for part in model.parameters():
-            part.requires_grad_(False)
-        for learns in (*model.blocks[first_to_learn(model, self.config) :], model.norm):
-            for part in learns.parameters():
-                part.requires_grad_(part.ndim == 1)
+        learners(model, self.config)
         return model
 
     @cached_property
@@ -119,7 +103,9 @@ class PreferenceRun(Run):
         for place, row in enumerate(batch.tolist()):
             lesson = read(path_of(self.config, row))
             with self.devices.without_sync(self.module, unless=place + 1 == len(batch)):
-                losses = self.module(partial(self.compared, lesson=lesson, row=row))
+                losses = self.module(
+                    partial(self.compared, lesson=lesson, odds=self.odds[str(row)])
+                )
                 (losses.mean() / len(batch)).backward()
             sums.add(losses.detach().sum(), len(losses), self.state.step)
 
@@ -128,17 +114,14 @@ class PreferenceRun(Run):
         first = self.state.first_loss
         return first is None or loss <= first + settings(self.config).most_loss
 
-    def compared(self, model: Performer, *, lesson: Lesson, row: int) -> Tensor:
-        """Return the loss of every two takes of a prompt."""
+    def compared(self, model: Performer, *, lesson: Lesson, odds: list[float]) -> Tensor:
+        """Return the loss of every two sequences of a prompt."""
         asked = settings(self.config)
-        compared = slice(None) if asked.real else slice(-1)
-        tokens = lesson.tokens[compared]
-        x = torch.from_numpy(lesson.hidden[compared]).to(self.devices.device).float()
-        passage = passage_of(model, tokens, self.config.seed, row)
-        logits = logits_of(model, x, passage, first_to_learn(model, self.config))
-        new = log_probability(logits, tokens, int(lesson.prompt))
-        change = new - torch.from_numpy(lesson.reference[compared]).to(new)
-        return pair_losses(asked.beta * change, torch.tensor(self.odds[str(row)][compared]).to(new))
+        learned = [part for part in model.parameters() if part.requires_grad]
+        now, start = flat(learned), torch.from_numpy(lesson.start).to(self.devices.device)
+        change = torch.from_numpy(lesson.gradients).to(now) @ (now - start)
+        some = slice(None) if asked.real else slice(-1)
+        return pair_losses(asked.beta * change[some], torch.tensor(odds).to(now)[some])
 
 
 def pair_losses(change: Tensor, odds: Tensor) -> Tensor:
