@@ -2,12 +2,13 @@
 
 The loss compares every two takes of a prompt as direct preference optimisation does (Rafailov et al. 2023), but with a
 soft target, as the critic is not sure of itself. With l(y) = log p(y) − log p_old(y), summed over the new tokens of y,
-and the log-odds by the critic that a take is generated,
+and the log-odds by the critic that y is generated,
 
     σ(β (l(y) − l(y′)))   shall be   σ(odds(y′) − odds(y)).
 
-For β = 1 the optimum is p_old · p(real) / p(generated). It is finite, so nothing else has to hold the weights, and it
-is about sums: a mean over tokens would ask more of a longer take.
+The optimum is p_old · (p(real) / p(generated))^(1/β). It is finite, so nothing else has to hold the weights, and it is
+about sums: a mean over tokens would ask more of a longer take. The real bars can be compared as another take, as in
+self-play fine-tuning (Chen et al. 2024).
 """
 
 from __future__ import annotations
