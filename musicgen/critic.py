@@ -91,15 +91,14 @@ class Critic:
 
     def doubt(self, score: Score, new: NewBars) -> float:
         """Return the mean logarithm of the odds that windows with new music are generated."""
-        stop = new.heard_until
-        measured = Measured(score, stop)
-        found = []
-        for last in sorted({*range(min(new.begun + WINDOW, stop), stop, WINDOW), stop}):
-            of_window = measured.statistics(max(0, last - WINDOW), last, new.begun)
-            if of_window is not None:
-                found.append(
-                    self._doubt(np.array([of_window.get(name, np.nan) for name in self._names]))
-                )
+        return self.doubt_of(windows_of(score, new))
+
+    def doubt_of(self, windows: Sequence[Mapping[str, float]]) -> float:
+        """Return that of the statistics of windows."""
+        found = [
+            self._doubt(np.array([one.get(name, np.nan) for name in self._names]))
+            for one in windows
+        ]
         return round(float(np.mean(found)), DECIMALS) if found else np.inf
 
     def _doubt(self, values: np.ndarray) -> float:
@@ -111,6 +110,15 @@ class Critic:
         return float(
             np.einsum("eh,eh->e", hidden, of["out"][:, 1:]).mean() + of["out"][:, 0].mean()
         )
+
+
+def windows_of(score: Score, new: NewBars) -> list[dict[str, float]]:
+    """Return the statistics of windows with new music."""
+    stop = new.heard_until
+    measured = Measured(score, stop)
+    lasts = sorted({*range(min(new.begun + WINDOW, stop), stop, WINDOW), stop})
+    found = (measured.statistics(max(0, last - WINDOW), last, new.begun) for last in lasts)
+    return [one for one in found if one is not None]
 
 
 def faults(score: Score, new: NewBars) -> int:

@@ -134,6 +134,18 @@ def piece_of(
     )
 
 
+def piece_of_ids(language: Language, ids: np.ndarray, name: str) -> Piece:
+    """Return the tokens of a whole piece as a piece."""
+    score = language.decode(ids)
+    return Piece(
+        name=name,
+        language=language,
+        encoded=Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes)),
+        score=score,
+        playing=playing_of(score, score, language.onset_steps),
+    )
+
+
 def in_file(score: Score, arranged: Score) -> Score:
     """Give a decoded score the file's times and tracks, and its chords their symbols; mark those that are guesses."""
     tracks = [

@@ -154,6 +154,28 @@ class DeviceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PreferenceConfig:
+    """What preference training (preference) learns from: takes of training prompts by the model it starts from."""
+
+    prompts: int = 128  # training pieces
+    takes: int = 4  # of each
+    prompt_bars: int = 8
+    bars: int = 16  # of each take
+    real: bool = False  # the real bars are among the takes that are compared
+    layers: int = 6  # that learn, by their norms and biases: the last ones
+    beta: float = 1.0  # by which the logarithm of a take's probability ratio, new to old, counts
+    trust: float = 2.0  # in the critic: the factor on the difference of its log-odds
+    most_loss: float = 0.02  # by which the loss on held-out pieces may rise, in nats per token
+    folder: str | None = None  # that keeps the takes, for several runs; null: in that of the run
+
+    def __post_init__(self) -> None:
+        check_fields(self, "prompts", "prompt_bars", "bars", "layers")
+        _check(self, "2 or more", lambda x: x >= 2, "takes")
+        _check(self, "above 0", lambda x: x > 0, "beta", "trust")
+        _check(self, "0 or more", lambda x: x >= 0, "most_loss")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """The whole configuration of a run; `model` is a mapping: a preset's name and overrides."""
 
@@ -162,6 +184,7 @@ class RunConfig:
     optimiser: OptimiserConfig
     model: Any = None
     start: str | None = None  # a trained model, by name or folder, to fine-tune
+    preference: PreferenceConfig | None = None
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1
@@ -173,6 +196,8 @@ class RunConfig:
         check_fields(self, "log_every", "save_every", "keep")
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below 2^63")
+        if self.preference is not None and self.start is None:
+            raise ValueError("preference training needs a trained model: --start MODEL")
 
     def model_config(self, vocabulary_size: int, language: Language | None = None) -> ModelConfig:
         """Return the model's configuration for a vocabulary; the language defines what its tokens mean."""

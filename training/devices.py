@@ -71,9 +71,10 @@ class Devices:
         # The buffers are constants, or drawn with the same seed by every process.
         return DistributedDataParallel(module, broadcast_buffers=False)
 
-    def without_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
-        """Do not average the gradients that are computed within."""
-        return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
+    def without_sync(self, module: nn.Module, *, unless: bool) -> AbstractContextManager[Any]:
+        """Do not average the gradients that are computed within, unless they are a step's last."""
+        is_shared = isinstance(module, DistributedDataParallel)
+        return module.no_sync() if is_shared and not unless else nullcontext()
 
     def sum(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes; every process has to call this."""

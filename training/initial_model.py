@@ -11,7 +11,21 @@ from musicgen.performer import Performer
 from musicgen.weights import load
 from tokenization.language import language_from_spec, with_token_roles
 from training.config import RunConfig
+from training.data.shards import Shards
 from training.run_folder import CHANGEABLE, newest
+
+
+def language_of(config: RunConfig, shards: Shards) -> dict[str, Any]:
+    """Return the spec of the language of a run's model: the data's, or the start's if that is enough for the data.
+
+    A model may speak an earlier version, whose vocabulary is the beginning of the data's.
+    """
+    latest = shards.language
+    if config.start is None:
+        return latest
+    spoken = read_card(newest(Path(config.run)) or folder_of(config.start))[1].language
+    is_earlier = spoken in [one.spec() for one in language_from_spec(latest).earlier()]
+    return spoken if is_earlier and shards.highest < spoken["tokens"] else latest
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -31,7 +30,7 @@ from training import run_folder
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, load, next_token_loss
 from training.devices import Devices, to_device
-from training.initial_model import first_model, origin
+from training.initial_model import first_model, language_of, origin
 from training.log import Log, StepSums
 from training.optimiser import RATE_FACTOR, Schedule, optimiser_of
 from training.run_folder import TAIL_FROM, check_data, is_of_tail
@@ -46,6 +45,7 @@ class Progress:
     steps: int
     loss: float
     tokens_per_second: float
+    unit: str
     validation: float | None
 
 
@@ -70,6 +70,9 @@ MODEL = "model"  # subfolder of the run
 class Run:
     """One training run: its configuration, model, optimiser and state."""
 
+    unit = "tokens"  # of which the logged loss is a mean
+    judges_start = False  # whether the loss on held-out pieces is measured before the first step
+
     def __init__(
         self, config: RunConfig, devices: Devices, batches: Batches, seconds: float | None = None
     ) -> None:
@@ -78,12 +81,17 @@ class Run:
         self.schedule = Schedule(config.optimiser, batches, seconds)
         self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
-        self.model = first_model(config, batches.language)
+        self.language = language_of(config, batches.shards)
+        self.model = self.start()
         self.origin = origin(config)  # read now: the starting model may be gone when the run ends
         self.module: Any = devices.module_of(self.model)
         self.optimiser = optimiser_of(config.optimiser, self.model)
         self.validation = Validation(config, batches, self.model)
         self._stopping = False
+
+    def start(self) -> Performer:
+        """Return the model at step 0."""
+        return first_model(self.config, self.language)
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether one exists."""
@@ -160,6 +168,9 @@ class Run:
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         step = self.state.step
+        if self.judges_start and not step:
+            with sums.paused():
+                self._validate(log, sums)
         batches = load(self.batches, step if self.state.batches is None else self.state.batches)
         for number, tokens in islice(batches, max(0, self.steps - step)):
             if self.schedule.enters_tail(self.state.step):
@@ -199,27 +210,32 @@ class Run:
         rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get(RATE_FACTOR, 1)
-        code = self.model.begin(self._generator(step, CODE))
-        recalled = None if self.model.recall is None else self._recalled(number, batch)
-        micro_batches = np.array_split(batch, min(settings.accumulate, len(batch)))
-        count = len(micro_batches)
-        for part, rows in enumerate(micro_batches):
-            is_last = part + 1 == count
-            tokens = to_device(rows, self.devices.device)
-            recall = None
-            if recalled is not None:
-                recall = to_device(np.array_split(recalled, count)[part], tokens.device)
-            with nullcontext() if is_last else self.devices.without_sync(self.module):
-                loss = self._loss(tokens, code, recall)
-                # Divided by all positions, padding included, so that every token of every process weighs the same.
-                (loss / batch[:, 1:].size).backward()
-            sums.add(loss.detach(), int((rows[:, 1:] != IGNORED).sum()), step)
+        self.learn_from(number, batch, sums)
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         norm = nn.utils.clip_grad_norm_(parameters, settings.clip)
         sums.add_norm(norm, step)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return rate
+
+    def learn_from(self, number: int, batch: np.ndarray, sums: StepSums) -> None:
+        """Add the gradients of a step on this process's rows of a numbered batch."""
+        step = self.state.step
+        code = self.model.begin(self._generator(step, CODE))
+        recalled = None if self.model.recall is None else self._recalled(number, batch)
+        accumulate = self.config.optimiser.accumulate
+        micro_batches = np.array_split(batch, min(accumulate, len(batch)))
+        count = len(micro_batches)
+        for part, rows in enumerate(micro_batches):
+            tokens = to_device(rows, self.devices.device)
+            recall = None
+            if recalled is not None:
+                recall = to_device(np.array_split(recalled, count)[part], tokens.device)
+            with self.devices.without_sync(self.module, unless=part + 1 == count):
+                loss = self._loss(tokens, code, recall)
+                # Divided by all positions, padding included, so that every token of every process weighs the same.
+                (loss / batch[:, 1:].size).backward()
+            sums.add(loss.detach(), int((rows[:, 1:] != IGNORED).sum()), step)
 
     def _loss(self, tokens: Tensor, code: Any, recalled: Tensor | None = None) -> Tensor:
         """Return the summed loss of some sequences."""
@@ -263,7 +279,9 @@ class Run:
         if self.devices.is_first:
             step, validation = self.state.step, self.state.validation_loss
             expected = self.schedule.expected_steps(step)
-            listener.progress(Progress(step=step, steps=expected, validation=validation, **values))
+            listener.progress(
+                Progress(step=step, steps=expected, unit=self.unit, validation=validation, **values)
+            )
 
     def _total(self, sums: StepSums) -> list[float]:
         """Return the sums over all processes; every process has to call this."""
@@ -282,14 +300,20 @@ class Run:
         log.validation(state.step, result)
         state.validation_loss, state.validation_beyond = result.inside, result.beyond
         in_tail = self.schedule.in_tail
-        if state.best_loss is None or result.inside < state.best_loss or in_tail:
+        if in_tail or self.keeps(result.inside):
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
             if self.devices.is_first and (in_tail or not is_of_tail(self.folder / MODEL)):
                 weights.save(self.folder / MODEL, self.model, self.card(of_tail=in_tail))
         else:
             state.stale += 1
+        if state.first_loss is None:
+            state.first_loss = result.inside
         self.model.train()
         self.devices.wait()
+
+    def keeps(self, loss: float) -> bool:
+        """Return whether a model of this loss on held-out pieces is kept as that of the run."""
+        return self.state.best_loss is None or loss < self.state.best_loss
 
     def card(self, *, of_tail: bool = False) -> checkpoint.Card:
         """Return the card of the current model; for the model of a tail, with the step at which the tail began.
@@ -299,7 +323,7 @@ class Run:
         config, shards, state = self.config, self.batches.shards, self.state
         return checkpoint.Card(
             name=self.folder.name,
-            language=self.batches.language,
+            language=self.language,
             trained_length=config.data.length,
             training={
                 "data": shards.described("title"),

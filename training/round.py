@@ -38,7 +38,7 @@ from training import run_folder
 from training.config import RunConfig, read_named
 from training.data.batches import Batches
 from training.devices import Devices, with_precision
-from training.initial_model import model_config
+from training.initial_model import language_of, model_config
 from training.log import TABLES
 from training.loop import MODEL, Progress, Run
 
@@ -139,7 +139,7 @@ def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloa
         with tarfile.open(folder / f"data-{number}.tar.xz", "w:xz") as archive:
             archive.add(Path(data).resolve(), ".", filter=_without_owner)
     # The machine need not have a YAML parser, which presets would need.
-    model = model_config(config, batches.language).plain()
+    model = model_config(config, language_of(config, batches.shards)).plain()
     write_json(folder / ROUND, {"config": run_folder.plain(config), "model": model})
     if newest is not None:
         write_run(newest, run_folder.read_state(newest), folder, weights, part_bytes)

@@ -59,6 +59,7 @@ class RunState:
     step: int = 0  # steps taken
     batches: int | None = None  # trained on; null if each was one step
     began: int = 0  # the step at which the optimiser's averages began: warm-up counts from there
+    first_loss: float | None = None  # the first on validation data
     best_loss: float | None = None  # on validation data, within the trained length
     best_step: int = 0
     stale: int = 0  # validations since the best

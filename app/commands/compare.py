@@ -113,7 +113,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     from training.config import CONFIG, find, read
     from training.data.shards import Shards
     from training.devices import with_precision
-    from training.initial_model import model_config
+    from training.initial_model import language_of, model_config
     from training.run_folder import differences
 
     changes = [f"optimiser.steps={arguments.steps}", *arguments.changes]
@@ -134,10 +134,10 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
             f"runs on several data sets ({'; '.join(sorted(folders))}) cannot be compared; "
             "choose configurations of one, or use --set data.folder=…"
         )
-    language = Shards(next(iter(configs.values())).data.folders).language
+    shards = Shards(next(iter(configs.values())).data.folders)
     for config in configs.values():
         for run in _seeded(config, arguments.seeds):
-            model_config(run, language)
+            model_config(run, language_of(run, shards))
             if changes := differences(with_precision(run)):
                 raise ValueError(
                     f"{run.run} has a run with other settings ({'; '.join(changes)}): name another folder with -o"

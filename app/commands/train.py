@@ -16,13 +16,16 @@ from app import output
 
 if TYPE_CHECKING:
     from training.config import RunConfig
+    from training.devices import Devices
     from training.loop import Progress, Run
+    from training.preference.run import PromptBatches
 
 EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
   musicgen train mine.yaml --set data.folder=data/mine --preset tiny
   musicgen train finetune --start ensemble --set data.folder=data/mine
+  musicgen train preference --start ensemble
   musicgen train runs/groove-sine-spe --resume
 """
 # Option → the configuration key that it sets, metavar, type and help.
@@ -98,8 +101,9 @@ def train(
 def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import Devices, check_device, processes, with_precision
-    from training.initial_model import model_config
+    from training.initial_model import language_of, model_config
     from training.loop import Run
+    from training.preference.run import PreferenceRun, PromptBatches
     from training.run_folder import check_folder, run_folder
 
     # Check everything before anything is written. The folder comes first, since it can have a run that the rest is
@@ -109,12 +113,41 @@ def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[st
     first = process == 0
     remarks = check_folder(config, resume=resume) if first else []
     check_device(config.device)
-    batches = Batches(config.data, config.seed, process=process, processes=count)
-    model_config(config, batches.language)
+    own = {"process": process, "processes": count}
+    compares = config.preference is not None
+    batches = PromptBatches(config, **own) if compares else Batches(config.data, config.seed, **own)
+    model_config(config, language_of(config, batches.shards))
     if first:
         batches.shards.verify()
     with run_folder(Path(config.run)) if first else nullcontext():
-        return _fit(Run(config, Devices(config.device), batches, seconds), remarks)
+        devices = Devices(config.device)
+        if isinstance(batches, PromptBatches):
+            _prepare(batches, devices)
+            return _fit(PreferenceRun(config, devices, batches, seconds), remarks)
+        return _fit(Run(config, devices, batches, seconds), remarks)
+
+
+def _prepare(batches: PromptBatches, devices: Devices) -> None:
+    """Draw and judge what preference training compares, each process its share; a new run records its settings."""
+    from evaluation.teacher import doubts
+    from training import run_folder
+    from training.preference.takes import Takes
+
+    if run_folder.newest(Path(batches.run.run)):
+        return
+    takes = Takes(batches.run, batches.shards)
+    if devices.is_first:
+        run_folder.write_config(batches.run)
+    bar = output.progress_bar("") if devices.is_first else nullcontext(lambda *_: None)
+    with bar as show:
+        lines = Lines()
+
+        def progress(what: str, done: int, total: int) -> None:
+            show(done, total, what)
+            if devices.is_first and lines.is_due(done == total):
+                output.remark([f"{what}: {done:,} of {total:,} prompts"])
+
+        batches.prepare(takes, doubts, devices, progress)
 
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
@@ -181,14 +214,28 @@ def _signals(run: Run) -> Iterator[None]:
             signal.signal(name, handler)
 
 
+class Lines:
+    """Tells when a line of progress is due where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._last = self._began - FIRST_SECONDS
+
+    def is_due(self, last: bool) -> bool:
+        """Return whether to print a line now, and if so, count it as printed."""
+        now = time.monotonic()
+        wait = min(LINE_SECONDS, max(FIRST_SECONDS, LINE_SHARE * (now - self._began)))
+        if sys.stderr.isatty() or not (last or now - self._last >= wait):
+            return False
+        self._last = now
+        return True
+
+
 class TrainingProgress:
     """Reports the progress of a run: on a terminal with `show`, elsewhere with a line now and then."""
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
-        self._show = show
-        self._text = ""
-        self._began = time.monotonic()
-        self._last_line = self._began - FIRST_SECONDS
+        self._show, self._text, self._lines = show, "", Lines()
 
     def stepped(self, step: int, steps: int) -> None:
         """Advance the bar."""
@@ -196,13 +243,12 @@ class TrainingProgress:
 
     def progress(self, progress: Progress) -> None:
         """Update the numbers."""
-        step, steps, now = progress.step, progress.steps, time.monotonic()
-        self._text = f"loss {progress.loss:.4f}, {progress.tokens_per_second:,.0f} tokens/s"
+        step, steps = progress.step, progress.steps
+        self._text = (
+            f"loss {progress.loss:.4f}, {progress.tokens_per_second:,.0f} {progress.unit}/s"
+        )
         if progress.validation is not None:
             self._text += f", validation {progress.validation:.4f}"
         self._show(step, steps, self._text)
-        wait = min(LINE_SECONDS, max(FIRST_SECONDS, LINE_SHARE * (now - self._began)))
-        due = now - self._last_line >= wait or step == steps
-        if due and not sys.stderr.isatty():
-            self._last_line = now
+        if self._lines.is_due(step == steps):
             output.remark([f"step {step:,} of {steps:,}: {self._text}"])

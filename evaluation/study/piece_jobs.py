@@ -20,10 +20,9 @@ from evaluation.study.experiments import (
 from musicgen.continuation import Continuation, Generation
 from musicgen.generation.request import Order, Request
 from musicgen.generation.sampling import MUSICAL
-from musicgen.pieces import Piece
+from musicgen.pieces import Piece, piece_of_ids
 from musicgen.playable import Playable, find, load
-from tokenization.analysis.playing import playing_of
-from tokenization.language import Encoded, Goal, Language
+from tokenization.language import Goal, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 from tokenization.wording import counted
@@ -248,15 +247,7 @@ def held_out_piece(data: str, row: int, language: Language) -> Piece:
     ids = np.asarray(prepared.ids(row))
     if language.name != prepared.language.name:
         ids = language.encode(language.arrange(prepared.language.decode(ids))).ids
-    score = language.decode(ids)
-    encoded = Encoded(ids=ids, bars=language.bars(ids), notes=len(score.notes))
-    return Piece(
-        name=prepared.name(row),
-        language=language,
-        encoded=encoded,
-        score=score,
-        playing=playing_of(score, score, language.onset_steps),
-    )
+    return piece_of_ids(language, ids, prepared.name(row))
 
 
 def continued(

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -102,7 +101,7 @@ def realism(
 def lessons_of(choice: Choice, fewest_bars: int, *, for_selection: bool) -> list[int]:
     """Return the rows of the training pieces for critics that judge, or of the other half, for critics that select."""
     rows = _rows(replace(choice, split="train", skip=0), fewest_bars)
-    return [row for row in rows if crc32(choice.prepared.name(row).encode()) % 2 == for_selection]
+    return [row for row in rows if choice.prepared.teaches(row) == for_selection]
 
 
 def _rows(choice: Choice, fewest_bars: int) -> list[int]:

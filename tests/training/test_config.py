@@ -24,9 +24,9 @@ def minimal(tmp_path: Path, **changes) -> Path:
 def test_every_shipped_configuration_builds_a_model():
     built = set()
     for name in shipped_names():
-        if name == "finetune":  # a trained model as it is
-            continue
         config = read(find(name))
+        if config.start is not None:  # a trained model as it is
+            continue
         has_goals = (config.model or {}).get("goals")
         target = language("ensemble" if has_goals else "groove" if "groove" in name else "remi")
         size = len(target.vocabulary)

@@ -6,10 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen.weights import load
-from tests.training.makers import RecordingListener, fitted, toy_config, toy_run
+from musicgen.checkpoint import Card
+from musicgen.performer import Performer
+from musicgen.weights import load, save
+from tests.training.makers import (
+    RecordingListener,
+    fitted,
+    prepared_set,
+    toy_config,
+    toy_run,
+)
+from tokenization.language import language
 from training.config import RunConfig
-from training.initial_model import first_model, model_config
+from training.data.shards import Shards
+from training.initial_model import first_model, language_of, model_config
 from training.loop import Run
 
 
@@ -35,6 +45,21 @@ def test_run_starts_from_trained_weights_and_improves(trained: Path, pianos: Pat
     assert (start["sha256"], start["licence"], start["start"]) == (card.sha256, "MIT", None)
     again = fitted(replace(run.config, start=str(run.folder), run=str(tmp_path / "again")))
     assert origin_of(again)["start"] == start  # the chain of models
+
+
+def test_a_start_of_an_earlier_version_keeps_its_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data = prepared_set(tmp_path / "data", "ensemble", train=2)
+    [earlier] = language("ensemble").earlier()
+    config = toy_config(tmp_path, data)
+    model = Performer(config.model_config(len(earlier.vocabulary), earlier))
+    save(tmp_path / "old", model, Card(name="old", language=earlier.spec(), trained_length=8))
+    run = toy_run(replace(config, start=str(tmp_path / "old"), model=None))
+    assert run.card().language == earlier.spec() != language_of(config, run.batches.shards)
+    monkeypatch.setattr(Shards, "highest", len(earlier.vocabulary))  # a style that it does not know
+    with pytest.raises(ValueError, match=r"ensemble \(702 tokens\), but the data are in ensemble"):
+        toy_run(run.config)
 
 
 def test_unsuitable_start_is_refused(trained, pianos, grooves, tmp_path: Path):

@@ -44,6 +44,11 @@ class Shards:
         return max(specs, key=lambda spec: spec["tokens"])
 
     @property
+    def highest(self) -> int:
+        """The highest token of all sets."""
+        return max(int(one.tokens.max()) for one in self.sets)
+
+    @property
     def checksum(self) -> str:
         """The checksum of all tokens."""
         sums = [one.meta["checksum"] for one in self.sets]
@@ -92,6 +97,16 @@ class Shards:
     def style(self, row: int) -> str | None:
         """Return the style of the set that a row belongs to."""
         return self._place(row)[0].meta.get("style")
+
+    def name(self, row: int) -> str:
+        """Return the name of a row's file."""
+        one, row = self._place(row)
+        return one.name(row)
+
+    def teaches(self, row: int) -> bool:
+        """Return whether critics that select and teach learn from a training row (Prepared)."""
+        one, row = self._place(row)
+        return one.teaches(row)
 
     def _place(self, row: int) -> tuple[Prepared, int]:
         number = int(self.set_of(np.asarray(row)))

@@ -14,7 +14,8 @@ import pytest
 
 from app.cli import main
 from musicgen import checkpoint, weights
-from tests.training.makers import outcome, toy_file
+from tests.evaluation.toys import write_model
+from tests.training.makers import outcome, prepared_set, toy_file
 from training import optimiser, run_folder
 from training.comparison import read_table
 from training.run_folder import TAIL_FROM
@@ -72,6 +73,23 @@ def test_a_timed_run_resumes_from_before_its_tail(shared_set, tmp_path: Path, co
     at = int(max(path.name for path in (run / "checkpoints").iterdir()))
     assert at == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
     assert f"Resuming from step {at:,}." in command("train", run, "--resume", "--seconds", 9).err
+
+
+@pytest.mark.long  # imports scikit-learn and generates
+def test_preference_training_draws_takes_and_learns_from_them(tmp_path: Path, command):
+    data = prepared_set(tmp_path / "data", "remi", train=10, bars=12)
+    start = write_model(tmp_path / "model", "remi", "sine_spe")
+    asked = {"prompts": 3, "takes": 2, "prompt_bars": 1, "bars": 8, "layers": 1}
+    changes = {"start": start, "model": None, "preference": asked, "data": {"batch": 2}}
+    toy = toy_file(tmp_path, data, **{**QUICK, **changes})
+    out, err = command("train", toy, "--json")
+    assert json.loads(out)["step"] == 4
+    for said in ("drawing takes: 3 of 3 prompts", "reading takes: 3 of 3", "pairs of takes/s"):
+        assert said in err
+    odds = json.loads((tmp_path / "run" / "odds.json").read_text())
+    assert {len(one) for one in odds.values()} == {asked["takes"] + 1}
+    drawn = [*(tmp_path / "run" / "takes").glob("*.json")]
+    assert {path.stem for path in drawn} == {*odds}
 
 
 def test_a_taken_folder_is_reported_before_errors_in_it(toy, run, refused, monkeypatch):

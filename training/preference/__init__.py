@@ -1,0 +1,1 @@
+"""Preference training: a model learns which of its own takes are convincing (run.py)."""
