@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from musicgen.kernel.host import tools
 from musicgen.linear import numbered
 from musicgen.parts import MATCHED_LEVELS, PLANNED_LEVELS, RecallConfig
-from musicgen.recall import Recaller, Recollection
+from musicgen.recall import Recall, RecallRoles
 
 
-class Recall(nn.Module):
+class GuessEmbedding(nn.Module):
     """Turns guesses into vectors that are added to the embeddings of tokens; before training they are zeros."""
 
     def __init__(self, config: RecallConfig, vocabulary: int, width: int) -> None:
@@ -34,9 +34,9 @@ class Recall(nn.Module):
                 part.weight.zero_()
             self.trust.weight.fill_(1)
 
-    def begin(self) -> Recollection:
+    def begin(self) -> Recall:
         """Return the recall of a sequence before its first token."""
-        return recaller(self._config, self._vocabulary).begin()
+        return recall_roles(self._config, self._vocabulary).begin()
 
     def recalled(self, tokens: np.ndarray) -> np.ndarray:
         """Return the guesses after each token of whole sequences: (B, T) → (B, T, 4)."""
@@ -62,12 +62,12 @@ class Recall(nn.Module):
 
 
 @cache
-def recaller(config: RecallConfig, vocabulary: int) -> Recaller:
-    """Return what begins the recall of sequences, in the kernel that serves torch."""
-    return Recaller(config, vocabulary, tools())
+def recall_roles(config: RecallConfig, vocabulary: int) -> RecallRoles:
+    """Return the roles of tokens, in the kernel that serves torch."""
+    return RecallRoles(config, vocabulary, tools())
 
 
-def recall_rows(recalls: Sequence[Recollection], tokens: Tensor) -> Tensor:
+def recall_rows(recalls: Sequence[Recall], tokens: Tensor) -> Tensor:
     """Append tokens, (B, T), to the recall of each row, and return the guesses, (B, T, 4)."""
     rows = zip(recalls, tokens.cpu().numpy(), strict=True)
     return torch.from_numpy(np.stack([recall.take(row) for recall, row in rows])).to(tokens.device)

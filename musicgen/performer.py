@@ -33,11 +33,11 @@ from musicgen.attention import Sums, attend
 from musicgen.common.learning import generator_from
 from musicgen.config import ModelConfig
 from musicgen.features import FEATURES, FeatureMap
-from musicgen.guesses import Recall, recall_rows
+from musicgen.guesses import GuessEmbedding, recall_rows
 from musicgen.linear import Linear, linear, numbered
 from musicgen.metre import Metre, MetreLayout, MetricHeads, Timekeeper, forward_fill
 from musicgen.position import POSITIONS, Position
-from musicgen.recall import Recollection
+from musicgen.recall import Recall
 
 # Exact causal softmax attention at quadratic cost, the baseline for linear attention (Vaswani et al. 2017, equation 1).
 
@@ -250,7 +250,7 @@ class State:
     position: int  # of the next token
     times: Times | None = None  # None if the model does not track musical time
     # One per row, () before the first token; None if the model does not recall.
-    recalls: tuple[Recollection, ...] | None = None
+    recalls: tuple[Recall, ...] | None = None
 
 
 class Performer(nn.Module):
@@ -277,7 +277,7 @@ class Performer(nn.Module):
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
             self.recall = None
             if config.recall is not None:
-                self.recall = Recall(config.recall, config.vocabulary_size, config.width)
+                self.recall = GuessEmbedding(config.recall, config.vocabulary_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block() for _ in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()

@@ -57,8 +57,8 @@ _AT = {name: place for place, name in enumerate(_FIELDS)}
 START, REQUESTED_SOURCE, NOTES_HASH, COUNT, PLAN_LEVELS = range(5)
 
 
-class Recaller:
-    """Begins the recall of sequences in a language."""
+class RecallRoles:
+    """The roles of a language's tokens, where the kernel reads them; begins the recall of sequences."""
 
     def __init__(self, config: RecallConfig, vocabulary: int, kernel: Kernel) -> None:
         self.kernel, self.drums = kernel, config.drums  # the part of drums, −1 for none
@@ -81,11 +81,11 @@ class Recaller:
         sources: Mapping[int, int] | None = None,
         varies: bool = False,
         strength: float = 1.0,
-    ) -> Recollection:
+    ) -> Recall:
         """Return the recall of a sequence before its first token; `Order` explains the arguments."""
-        found = Recollection(self, strength, varies)
+        found = Recall(self, strength, varies)
         if len(unlike):
-            other = Recollection(self)
+            other = Recall(self)
             other.take(np.array([*unlike, self.bar]))
             found.avoid(other)
         if len(elsewhere):
@@ -94,12 +94,12 @@ class Recaller:
         return found
 
 
-class Recollection:
+class Recall:
     """The recall of one sequence, which takes the tokens as they come."""
 
-    def __init__(self, recaller: Recaller, strength: float = 1.0, varies: bool = False) -> None:
+    def __init__(self, roles: RecallRoles, strength: float = 1.0, varies: bool = False) -> None:
         """Begin before the first token; `strength` scales the effect of recall."""
-        self.recaller, self.strength, self.varies = recaller, strength, varies
+        self.roles, self.strength, self.varies = roles, strength, varies
         self.given = -1  # bars before the first one in which rules apply; −1 until they do
         # A bar, its expected drum hits, and whether they differ from those of the bar before.
         self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
@@ -108,16 +108,16 @@ class Recollection:
         # The last bar begun, the length of the loop before it, and the longest loop where the rules began.
         self.looped: tuple[int, int, int] = (-1, 0, 0)
         self.exact_parts: frozenset[bytes] | None = None  # that repeat themselves exactly
-        kernel = recaller.kernel
+        kernel = roles.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)
         self._avoided = kernel.take(0)  # hashes of the notes of bars that are not recalled
         self._most_ids = self._most_bars = 0  # that there can be by now
         self._rows = 0  # of the table of bars
-        kind, value, named = (span.address for span in recaller.spans)
-        given = {"kind": kind, "value": value, "named": named, "named_count": recaller.named_count}
+        kind, value, named = (span.address for span in roles.spans)
+        given = {"kind": kind, "value": value, "named": named, "named_count": roles.named_count}
         none = dict.fromkeys(("match", "cursor", "source", "last_copied", "current_part"), -1)
-        start = {**given, **none, "columns": recaller.columns, "limit": REPEAT_LIMIT}
+        start = {**given, **none, "columns": roles.columns, "limit": REPEAT_LIMIT}
         words = [start.get(name, 0) for name in _FIELDS]
         self._struct = kernel.place(np.array(words, np.int64).astype(np.int32))
         self._words: np.ndarray | None = None  # a copy of the structure, until the next token
@@ -151,7 +151,7 @@ class Recollection:
 
     def table(self, start: int, stop: int) -> np.ndarray:
         """Return rows of the table of bars, (bars, columns)."""
-        columns = self.recaller.columns
+        columns = self.roles.columns
         found = self._bars.read(np.int32, (stop - start) * columns, start * columns)
         return found.reshape(-1, columns)
 
@@ -193,14 +193,14 @@ class Recollection:
         now = self["begun"]
         self._reserve(0, max(0, now + max(sources, default=0) + 1 - self._most_bars))
         for bar, source in sources.items():
-            at = (bar + now) * self.recaller.columns + REQUESTED_SOURCE
+            at = (bar + now) * self.roles.columns + REQUESTED_SOURCE
             # An empty bar follows those elsewhere.
             self._bars.write(np.array([source + now - (source < 0)], np.int32), 4 * at)
 
-    def avoid(self, other: Recollection) -> None:
+    def avoid(self, other: Recall) -> None:
         """Recall no bar with the notes of a bar that another sequence has completed."""
         hashes = other.table(0, max(other["begun"] - 1, 0))[:, NOTES_HASH]
-        self._avoided = self.recaller.kernel.place(hashes.copy())
+        self._avoided = self.roles.kernel.place(hashes.copy())
         self._write(avoided_count=len(hashes))
         self._point()
 
@@ -213,20 +213,20 @@ class Recollection:
 
     def take(self, tokens: np.ndarray) -> np.ndarray:
         """Append tokens, (T,), and return the guesses after each: (T, 4) int16."""
-        self._reserve(len(tokens), int((self.recaller.kinds[0, tokens] == BAR).sum()))
+        self._reserve(len(tokens), int((self.roles.kinds[0, tokens] == BAR).sum()))
         return _guesses([self] * len(tokens), tokens)
 
     def _reserve(self, tokens: int, bars: int) -> None:
         """Make room for more tokens and bars; the next ones change the state."""
         self._words = None
         self._most_ids, self._most_bars = self._most_ids + tokens, self._most_bars + bars
-        kernel, ids, table = self.recaller.kernel, self._ids, self._bars
+        kernel, ids, table = self.roles.kernel, self._ids, self._bars
         if 4 * self._most_ids >= ids.size:
             self._ids = kernel.take(max(4 * self._most_ids + 4, 2 * ids.size, 256))
             kernel.call("move", self._ids.address, ids.address, ids.size)
             self._point()
         if self._most_bars >= self._rows:
-            had, columns = self._rows, self.recaller.columns
+            had, columns = self._rows, self.roles.columns
             self._rows = max(self._most_bars + 1, 2 * had, 64)
             fresh = np.zeros((self._rows, columns), np.int32)
             fresh[:, [REQUESTED_SOURCE, *range(PLAN_LEVELS, columns)]] = -1
@@ -235,18 +235,18 @@ class Recollection:
             self._point()
 
 
-def take_each(sequences: Sequence[Recollection], tokens: np.ndarray) -> np.ndarray:
+def take_each(sequences: Sequence[Recall], tokens: np.ndarray) -> np.ndarray:
     """Append one token to each sequence, and return the guesses after it: (B,) → (B, 4) int16."""
-    begins = sequences[0].recaller.kinds[0, tokens] == BAR
+    begins = sequences[0].roles.kinds[0, tokens] == BAR
     for sequence, begun in zip(sequences, begins.tolist(), strict=True):
         sequence._reserve(1, begun)
     return _guesses(sequences, tokens)
 
 
-def _guesses(sequences: Sequence[Recollection], tokens: np.ndarray) -> np.ndarray:
+def _guesses(sequences: Sequence[Recall], tokens: np.ndarray) -> np.ndarray:
     if not len(tokens):
         return np.zeros((0, 4), np.int16)
-    kernel = sequences[0].recaller.kernel
+    kernel = sequences[0].roles.kernel
     addresses = kernel.place(np.array([one.address for one in sequences], np.uint32))
     given, found = kernel.place(np.asarray(tokens, np.int32)), kernel.take(8 * len(tokens))
     kernel.call("recall", len(tokens), addresses.address, given.address, found.address)

@@ -18,7 +18,7 @@ import numpy as np
 from musicgen.config import ModelConfig
 from musicgen.generation.request import Order
 from musicgen.kernel.host import Kernel
-from musicgen.recall import Recaller, Recollection, take_each
+from musicgen.recall import Recall, RecallRoles, take_each
 
 
 class NetworkState(Protocol):
@@ -65,7 +65,7 @@ class Prefix:
     """A sequence so far."""
 
     state: NetworkState
-    recall: Recollection | None  # None if the model does not recall
+    recall: Recall | None  # None if the model does not recall
 
     def copy(self) -> Prefix:
         """Return a sequence that continues independently."""
@@ -77,16 +77,16 @@ class Batch:
 
     def __init__(self, network: Network) -> None:
         self.network, config = network, network.config
-        self._recaller: Recaller | None = None
+        self._roles: RecallRoles | None = None
         if config.recall is not None:
-            self._recaller = Recaller(config.recall, config.vocabulary_size, network.kernel)
+            self._roles = RecallRoles(config.recall, config.vocabulary_size, network.kernel)
 
     def begin(self, wanted: Order) -> Prefix:
         """Return the sequence before the first token of a request's prompt, which must not be too long."""
         self.network.config.position.check(len(wanted.ids))
         recall = None
-        if self._recaller is not None:
-            recall = self._recaller.begin(
+        if self._roles is not None:
+            recall = self._roles.begin(
                 elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
                 varies=wanted.varies, strength=wanted.request.sampling.recall,
             )  # fmt: skip

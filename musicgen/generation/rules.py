@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
-from musicgen.recall import COUNT, NAMED, Recollection
+from musicgen.recall import COUNT, NAMED, Recall
 
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
@@ -26,7 +26,7 @@ NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8)
 OFTEN_EXACT, SHOWN = 0.2, 16
 
 
-def follow_the_source(sequence: Recollection) -> Nats:
+def follow_the_source(sequence: Recall) -> Nats:
     """Favour the next token of the bar that this one returns to."""
     if (token := sequence.next_of_source()) < 0:
         return
@@ -36,20 +36,20 @@ def follow_the_source(sequence: Recollection) -> Nats:
     boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
     stage = int(sequence["agreed"] >= ALIGNED)
     may_vary = sequence.varies or not requested
-    is_note = sequence.recaller.kinds[0, token] == NOTE
+    is_note = sequence.roles.kinds[0, token] == NOTE
     if stage and may_vary and is_note and not _may_repeat(sequence):
         stage = 2
     yield token, boost[stage] * sequence.strength
 
 
-def _may_repeat(sequence: Recollection) -> bool:
+def _may_repeat(sequence: Recall) -> bool:
     """Return whether the current part departs from the source, is the drums, or often repeated bars exactly before."""
     if sequence.exact_parts is None:
         sequence.exact_parts = _exact_parts(sequence)
     now = sequence.bars()[-1]
     ids = sequence.tokens_of(now)
-    begins = np.flatnonzero(sequence.recaller.kinds[0, ids] == PART)
-    if not len(begins) or ids[begins[-1]] == sequence.recaller.drums:
+    begins = np.flatnonzero(sequence.roles.kinds[0, ids] == PART)
+    if not len(begins) or ids[begins[-1]] == sequence.roles.drums:
         return True
     if sequence.source_parts[0] != now:
         sequence.source_parts = now, _parts(sequence, sequence.tokens_of(sequence["source"]))
@@ -58,7 +58,7 @@ def _may_repeat(sequence: Recollection) -> bool:
     return part in sequence.exact_parts or not before.startswith(notes)
 
 
-def _exact_parts(sequence: Recollection) -> frozenset[bytes]:
+def _exact_parts(sequence: Recall) -> frozenset[bytes]:
     """Return the parts of which so many bars are equal to an earlier one."""
     exact: dict[bytes, list[bool]] = {}
     past: list[dict[bytes, bytes]] = []
@@ -71,11 +71,11 @@ def _exact_parts(sequence: Recollection) -> frozenset[bytes]:
     return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
 
 
-def _parts(sequence: Recollection, ids: np.ndarray) -> dict[bytes, bytes]:
+def _parts(sequence: Recall, ids: np.ndarray) -> dict[bytes, bytes]:
     """Return the onsets and notes of each part of a bar, by the tokens that name it."""
     found = {}
-    for part in np.split(ids, np.flatnonzero(sequence.recaller.kinds[0, ids] == PART))[1:]:
-        kinds = sequence.recaller.kinds[0, part]
+    for part in np.split(ids, np.flatnonzero(sequence.roles.kinds[0, ids] == PART))[1:]:
+        kinds = sequence.roles.kinds[0, part]
         begins = np.flatnonzero(np.append(kinds, ONSET) == ONSET)[0]
         found[part[:begins].tobytes()] = part[(kinds == ONSET) | (kinds == NOTE)].tobytes()
     return found
@@ -88,7 +88,7 @@ LOOPED, LOOP = (
 )  # Jaccard index of a bar with one of so many bars before it that makes a loop
 
 
-def leave_loops(sequence: Recollection) -> Nats:
+def leave_loops(sequence: Recall) -> Nats:
     """Avoid near returns where the last bars are like those just before them, more than the given ones were."""
     bars = sequence.bars()
     if not bars:
@@ -104,21 +104,21 @@ def leave_loops(sequence: Recollection) -> Nats:
         sequence.looped = bars[-1], lengths[-1], max(lengths) if begun < 0 else usual
     _, length, usual = sequence.looped
     if length > usual:
-        near = sequence.recaller.bars_back <= LOOP
-        yield sequence.recaller.returns[near], -LOOP_PENALTY * (length - usual)
+        near = sequence.roles.bars_back <= LOOP
+        yield sequence.roles.returns[near], -LOOP_PENALTY * (length - usual)
 
 
 EXHAUSTED_PENALTY = 30.0  # nats; finite, as such a return can be all that is allowed
 
 
-def limit_repetition(sequence: Recollection) -> Nats:
+def limit_repetition(sequence: Recall) -> Nats:
     """Avoid returns to bars whose notes have reached the limit."""
     now = sequence["begun"] - 1
-    back = sequence.recaller.bars_back
+    back = sequence.roles.bars_back
     possible = back <= now
     if now >= 0 and possible.any():
         counts = sequence.table(0, now)[now - back[possible], COUNT]
-        yield sequence.recaller.returns[possible][counts >= sequence["limit"]], -EXHAUSTED_PENALTY
+        yield sequence.roles.returns[possible][counts >= sequence["limit"]], -EXHAUSTED_PENALTY
 
 
 # Drums keep to their pattern: tokens that would break it become less probable.
@@ -143,22 +143,22 @@ MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 NO_HITS = np.zeros(0, np.int64)
 
 
-def keep_the_drums(sequence: Recollection) -> Nats:
+def keep_the_drums(sequence: Recall) -> Nats:
     """Avoid what would break the pattern of the drums."""
     if (broken := breaking(sequence)) is not None:
         nats = FILL_PENALTY if sequence.expected[2] else PENALTY
         yield broken, -nats * sequence.strength
 
 
-def breaking(sequence: Recollection) -> np.ndarray | None:
+def breaking(sequence: Recall) -> np.ndarray | None:
     """Return which tokens would break the drums' pattern, (V,) bool, or None outside drums or without a pattern."""
-    drums = sequence.recaller.drums
+    drums = sequence.roles.drums
     if drums < 0 or sequence["current_part"] != drums or not sequence.bars():
         return None
     expected = _expected(sequence)
     if not len(expected):
         return None
-    size, (kinds, values) = sequence.recaller.kinds.shape[1], sequence.recaller.kinds
+    size, (kinds, values) = sequence.roles.kinds.shape[1], sequence.roles.kinds
     ids = sequence.tokens_of(sequence.bars()[-1])
     ids = ids[np.flatnonzero(kinds[ids] == PART)[-1] :]  # of the current part
     kind = kinds[ids]
@@ -182,12 +182,12 @@ def breaking(sequence: Recollection) -> np.ndarray | None:
     return broken
 
 
-def _expected(sequence: Recollection) -> np.ndarray:
+def _expected(sequence: Recall) -> np.ndarray:
     """Return the expected hits of the current bar, computed once per bar; empty without a pattern."""
     *past, now = sequence.bars()
     if sequence.expected[0] != now:
         new = now - sequence.given if sequence.given >= 0 else 0
-        drums = sequence.recaller.drums
+        drums = sequence.roles.drums
         hits = [_events(sequence, bar, only=drums) for bar in past[-2 * PHRASE - 1 - new :]]
         recent = hits[-2 * PHRASE - 1 :]
         expected = fill(recent)
@@ -205,16 +205,16 @@ def _lasting(given: list[np.ndarray], new: int) -> np.ndarray:
     return given[new % back - back] if back else NO_HITS
 
 
-def _events(sequence: Recollection, bar: int, *, only: int = -1) -> np.ndarray:
+def _events(sequence: Recall, bar: int, *, only: int = -1) -> np.ndarray:
     """Return the notes of a bar with their onsets, in all parts or in one."""
     ids = sequence.tokens_of(bar)
-    kind, value = sequence.recaller.kinds[:, ids]
+    kind, value = sequence.roles.kinds[:, ids]
     indices = np.arange(len(ids))
     part, onset = (
         np.maximum.accumulate(np.where(kind == one, indices, -1)) for one in (PART, ONSET)
     )
     hit = (kind == NOTE) & (part >= 0) & (onset > part) & ((ids[part] == only) | (only < 0))
-    return np.unique(value[onset[hit]] * sequence.recaller.kinds.shape[1] + ids[hit])
+    return np.unique(value[onset[hit]] * sequence.roles.kinds.shape[1] + ids[hit])
 
 
 def pattern(bars: list[np.ndarray]) -> np.ndarray:
@@ -257,7 +257,7 @@ def _shared(hits: np.ndarray, others: np.ndarray) -> float:
     return both / max(len(hits) + len(others) - both, 1)
 
 
-RULES: tuple[Callable[[Recollection], Nats], ...] = (
+RULES: tuple[Callable[[Recall], Nats], ...] = (
     follow_the_source,
     leave_loops,
     limit_repetition,
@@ -265,7 +265,7 @@ RULES: tuple[Callable[[Recollection], Nats], ...] = (
 )
 
 
-def add_to(bias: np.ndarray, sequence: Recollection, factor: float = 1.0) -> None:
+def add_to(bias: np.ndarray, sequence: Recall, factor: float = 1.0) -> None:
     """Add what all rules say of the next token, times a factor, to a bias, (V,)."""
     if sequence.given < 0:
         sequence.given = max(sequence["begun"] - 1, 0)

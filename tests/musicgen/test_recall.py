@@ -8,9 +8,9 @@ import torch
 
 from musicgen import recall
 from musicgen.generation import rules
-from musicgen.guesses import Recall, recaller
+from musicgen.guesses import GuessEmbedding, recall_roles
 from musicgen.parts import RecallConfig
-from musicgen.recall import PLAN_LEVELS, Recollection
+from musicgen.recall import PLAN_LEVELS, Recall
 from tests.musicgen.plain_recall import MIN_MATCH, NEAR, PlainRecall
 from tests.musicgen.toys import RECALL as TOY_RECALL
 from tests.musicgen.toys import VOCABULARY as TOY_SIZE
@@ -22,7 +22,7 @@ from tokenization.records import from_plain
 LANGUAGE = Ensemble()
 SIZE = len(LANGUAGE.vocabulary)
 CONFIG = from_plain(RecallConfig, LANGUAGE.recalled(), "recalled")
-RECALL = recaller(CONFIG, SIZE)
+RECALL = recall_roles(CONFIG, SIZE)
 
 
 def ids(text: str) -> np.ndarray:
@@ -203,9 +203,9 @@ def test_guesses_and_state_are_those_of_plain_python(
     tokens, unlike = music(seed), music(seed + 100)[:200]
     random = np.random.default_rng(seed)
     sources = {int(bar): int(random.integers(90)) for bar in random.integers(1, 90, 20)}
-    found = recaller(config, size).begin(sources=sources, unlike=unlike.tolist())
-    other = PlainRecall(recaller(config, size).kinds, len(config.plan))
-    wanted = PlainRecall(recaller(config, size).kinds, len(config.plan))
+    found = recall_roles(config, size).begin(sources=sources, unlike=unlike.tolist())
+    other = PlainRecall(recall_roles(config, size).kinds, len(config.plan))
+    wanted = PlainRecall(recall_roles(config, size).kinds, len(config.plan))
     for token in [*unlike.tolist(), config.bar]:
         other.take(token)
     wanted.avoided, wanted.sources = other.hashes[:-1], sources
@@ -247,13 +247,13 @@ def test_a_model_computes_its_guesses_unless_they_are_given() -> None:
 
 
 def test_recall_adds_zeros_before_training() -> None:
-    fresh = Recall(CONFIG, SIZE, 8)
+    fresh = GuessEmbedding(CONFIG, SIZE, 8)
     found = torch.from_numpy(fresh.recalled(random_music(0)[None]))
     assert found.any()
     assert not fresh(found).any()
 
 
-def added(one: Recollection, rule: Callable[[Recollection], rules.Nats]) -> dict[int, float]:
+def added(one: Recall, rule: Callable[[Recall], rules.Nats]) -> dict[int, float]:
     """Return what a rule adds to which logits."""
     found = {}
     for tokens, nats in rule(one):
@@ -261,7 +261,7 @@ def added(one: Recollection, rule: Callable[[Recollection], rules.Nats]) -> dict
     return found
 
 
-def boost(one: Recollection) -> tuple[str, float] | None:
+def boost(one: Recall) -> tuple[str, float] | None:
     """Return the source's next token and what is added to its logit."""
     found = added(one, rules.follow_the_source)
     assert len(found) < 2
