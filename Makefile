@@ -103,10 +103,9 @@ model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from r
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 
-# Its takes are kept in runs/critic, so an interrupted run resumes. The bundled one has learned from these pieces; more
-# sets: CRITICS="pop909 lieder groove" LESSONS="240 120 120".
-CRITICS ?= pop909
-LESSONS ?= 64
+# Its takes are kept in runs/critic, so an interrupted run resumes. The bundled one has learned from these pieces.
+CRITICS ?= pop909 groove quartets lieder polish-keyboard
+LESSONS ?= 160 64 64 64 64
 critic: $(INSTALLED) $(CRITICS:%=data/%/meta.json) ## train the critic that chooses among the model's takes
 	$(BIN)/python -m evaluation.critic musicgen/pretrained/ensemble $(CRITICS:%=data/%) --lessons $(LESSONS) -o runs/critic
 
