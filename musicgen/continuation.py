@@ -311,10 +311,20 @@ class Continuation(MusicGeneration):
         )  # nothing new rings past the last bar
         return score.replace(notes=notes.ended_by(stop, notes.onset_ticks >= self.prompt.ticks))
 
+    def _ended(self, score: Score, played: Score) -> Score:
+        """Return the played piece, in which a requested ending holds its last notes as long as written."""
+        if not self.request.ends:
+            return played
+        last = played.notes.onset_ticks >= bar_lines(score, max(1, bar_count(score)))[-2]
+        written, long = score.notes.duration_ticks, played.notes.duration_ticks
+        return played.replace(
+            notes=played.notes.replace(duration_ticks=np.where(last, written, long))
+        )
+
     def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         prompt, request = self.prompt, self.request
         where = NewMusic(start=prompt.ticks)
-        score = self._played(prompt.playing, score, where, number)
+        score = self._ended(score, self._played(prompt.playing, score, where, number))
         given = [one for one in score.markers if one.onset_ticks < prompt.ticks]
         lines = bar_lines(score, bar_count(score))[prompt.bars :]
         new = as_asked(score.markers[len(given) :], lines, request.chords or [])

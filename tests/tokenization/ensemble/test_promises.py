@@ -1,12 +1,19 @@
 """Promises that hold for any model: random tokens under the grammar keep metre, ranges, single voices and endings."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from musicgen.continuation import Continuation
+from musicgen.generation.request import Request
+from musicgen.pieces import empty_prompt
+from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.test_ensemble import written
 from tokenization.analysis.chords import key
+from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.playing import Playing
 from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.promises import HIGHEST, LOWEST, SINGLE
@@ -90,6 +97,27 @@ def test_an_ending_is_one_held_tonic_chord(seed: int, metre: str):
             assert sheet.value[own].min() % 12 == 6
     assert start % 1 == 0
     assert played >= 1
+
+
+def test_an_ending_is_held_where_the_given_notes_are_played_short():
+    lengths = np.unique(LENGTHS)
+    prompt = empty_prompt(LANGUAGE, {**IDEA, "parts": ["piano"]})
+    velocity = np.full(len(lengths), 64)
+    playing = Playing(
+        onset=0 * lengths,
+        track=0 * lengths,
+        heard=(velocity, lengths),
+        exact=(velocity, 0 * lengths + 1),
+    )
+    work = Continuation(
+        toy_playable(LANGUAGE), replace(prompt, playing=playing), Request(bars=3, ends=True)
+    )
+    [take] = work.finish().takes()
+    notes, (start, stop) = take.score.notes, bar_lines(take.score, 3)[-2:]
+    last = notes.onset_ticks >= start
+    assert last.any()
+    assert (notes.duration_ticks[~last] == 1).any()
+    assert (4 * notes.duration_ticks[last] >= 3 * (stop - start)).all()
 
 
 def song(*, low: int = 50, chords: bool = False) -> np.ndarray:
