@@ -29,7 +29,7 @@ NOT_OF_STDLIB = """
 # What is left out of numpy, beside its tests and types: what compiles against it, and what nothing here uses.
 NOT_OF_NUMPY = """
     numpy/_core/include numpy/_core/lib numpy/_pyinstaller numpy/compat numpy/conftest numpy/core numpy/ctypeslib
-    numpy/distutils numpy/doc numpy/f2py numpy/lib/recfunctions numpy/linalg/lapack_lite numpy/ma numpy/matlib
+    numpy/distutils numpy/doc numpy/f2py numpy/lib/recfunctions numpy/linalg/lapack_lite numpy/matlib
     numpy/polynomial numpy/random/lib numpy/testing
 """
 OLD = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
