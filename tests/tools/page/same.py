@@ -40,7 +40,7 @@ JOURNEY = """async ([name, bytes, bars, seed]) => {
   input.files = files.files;
   input.dispatchEvent(new Event("change"));
   await until(() => window.musicgen?.desk.current?.fileName === name);
-  musicgen.desk.set({ seed, newSeed: false, bars, variations: 2 });
+  musicgen.desk.set({ seed, newSeed: false, bars, variations: 2, draw: 1 });
   (await find("#mg-go")).click();
   await until(() => musicgen.desk.takes.length === 2 && !musicgen.app.composer.busy);
   const saved = [], click = HTMLAnchorElement.prototype.click;
