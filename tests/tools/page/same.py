@@ -6,6 +6,7 @@ of `musicgen continue`. With --browser firefox, in Firefox.
 """
 
 import hashlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -90,8 +91,8 @@ def short(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def main() -> None:
-    """Compare and print."""
+def main() -> int:
+    """Compare and print; return 1 if anything differs."""
     given = options(__doc__, site="build/page", browser="chromium")
     with served(Path(given.site)) as address, page(given.browser) as (goto, evaluate):
         goto(f"{address}/LICENCES.txt")
@@ -109,7 +110,8 @@ def main() -> None:
     print(f"{'request':<14}{'here':<18}{given.browser:<18}")
     for name, own, other in rows:
         print(f"{name:<14}{own:<18}{other:<18}{'the same' if own == other else 'NOT the same'}")
+    return int(any(own != other for _, own, other in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
