@@ -102,7 +102,7 @@ def made(folder: Path, model: Path, **more) -> Made:
         "pyodide.asm.wasm": b"p",
         "python_stdlib.zip": packed(**{"io.py": b"", "pdb.py": b""}),
     }
-    numpy = packed(**{"numpy/__init__.py": b"", "numpy/ma/core.py": b"", "LICENSE.txt": b"BSD"})
+    numpy = packed(**{"numpy/__init__.py": b"", "numpy/f2py/core.py": b"", "LICENSE.txt": b"BSD"})
     given = {"pyodide": pyodide, "numpy": numpy, "soundfont": None, "compiles": False}
     return write(folder, models=[str(model)], **(given | more))
 
@@ -143,7 +143,7 @@ def test_a_folder_has_all_files_that_the_page_names(tmp_path: Path, small: Path)
     assert unpacked(newest / "python/python_stdlib.zip.packed") == ["io.py"]
     program = unpacked(newest / "python/program.zip.packed")
     assert {"numpy/__init__.py", "app/web/tab.py", "musicgen/kernel/kernel.wasm"} < {*program}
-    assert "numpy/ma/core.py" not in program
+    assert "numpy/f2py/core.py" not in program
     assert (newest / "python/LICENSE.numpy").read_text() == "BSD"
     assert gzip.decompress((newest / "soundfont.sf2").read_bytes()) == b"sfbk"
 
