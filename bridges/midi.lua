@@ -131,13 +131,25 @@ function midi.parts(file)
   return found
 end
 
+-- The content of a file; empty if it is missing.
+function midi.read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read("a") or ""
+  if file then file:close() end
+  return text
+end
+
+function midi.write(path, bytes)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes)
+  file:close()
+end
+
 function midi.home() return os.getenv("HOME") or os.getenv("USERPROFILE") or "." end
 
 -- The address of the server and its token: as its file says, or else the usual port.
 function midi.server()
-  local file = io.open(midi.home() .. "/.musicgen/server.json")
-  local said = file and file:read("a") or ""
-  if file then file:close() end
+  local said = midi.read(midi.home() .. "/.musicgen/server.json")
   return (said:match('"address": "(.-)/?"') or "http://127.0.0.1:7860"), said:match('"token": "(.-)"') or ""
 end
 

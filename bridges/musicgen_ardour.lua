@@ -85,23 +85,10 @@ local function song_of(first, last)
   return song, numbers
 end
 
-local function read(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read("a") or ""
-  if file then file:close() end
-  return text
-end
-
-local function write(path, bytes)
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-end
-
 local function is_up() -- by the answer, since Ardour's window takes the exit status
   local file = Session:path() .. "/musicgen-server.txt"
   os.execute(midi.ping(file))
-  local is_there = read(file) ~= ""
+  local is_there = midi.read(file) ~= ""
   os.remove(file)
   return is_there
 end
@@ -140,16 +127,16 @@ local function main(action, part)
   wait_for_server()
   local folder = Session:path() .. "/"
   local file, answer = folder .. "musicgen-song.mid", folder .. "musicgen-answer.mid"
-  write(file, midi.encode(song))
+  midi.write(file, midi.encode(song))
   os.execute(midi.request(wanted, file, answer, "audio/midi"))
-  local text = read(answer)
+  local text = midi.read(answer)
   os.remove(file)
   os.remove(answer)
   if text:sub(1, 4) ~= "MThd" then error({ midi.answer(text).error or "The server has stopped; nothing was written." }) end
   local files, parts = C.StringVector(), midi.parts(text)
   for n, part in ipairs(parts) do -- tracks are named as their files
     part.path = ("%s%s%s.mid"):format(folder, (part[1]:gsub("[^%w %-]", "_")), n > 1 and " " .. n or "")
-    write(part.path, part[2])
+    midi.write(part.path, part[2])
     files:push_back(part.path)
   end
   Editor:do_import(files, Editing.ImportDistinctFiles, Editing.ImportAsTrack, ARDOUR.SrcQuality.SrcBest,

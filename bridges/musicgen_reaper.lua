@@ -163,13 +163,6 @@ end
 
 -- Asking, without blocking REAPER.
 
-local function read(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read("a") or ""
-  if file then file:close() end
-  return text
-end
-
 -- Whether the server is there; a busy one does not answer in time, a missing one is noticed at once.
 local function is_up()
   local file = reaper.GetResourcePath() .. "/musicgen-server.txt"
@@ -189,8 +182,8 @@ local function ask(job)
     if text then say(text) end
   end
   local function wait()
-    local has_ended = read(ended) ~= ""
-    local said = midi.answer(read(answer))
+    local has_ended = midi.read(ended) ~= ""
+    local said = midi.answer(midi.read(answer))
     if not has_ended then
       if said.of then reaper.TrackCtl_SetToolTip(("musicgen: bar %d of %d"):format(said.done, said.of), 100, 100, true) end
       if reaper.time_precise() < looked + 2 then return reaper.defer(wait) end
@@ -221,9 +214,7 @@ local function ask(job)
     end
     os.remove(answer)
     os.remove(ended)
-    local out = assert(io.open(file, "wb"))
-    out:write(midi.encode(job.song))
-    out:close()
+    midi.write(file, midi.encode(job.song))
     asked = reaper.time_precise()
     reaper.ExecProcess(midi.request(job.wanted, file, answer, nil, ended), -2)
     reaper.defer(wait)
