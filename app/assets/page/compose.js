@@ -76,7 +76,7 @@ export class Composer {
     return Math.max(1, Math.min(mostDrawn, Math.floor(this.pace / (SPARE * takes))));
   }
 
-  // Take the pace of a request that is done.
+  // Take the pace of a continuation, since a part or chords alone take less time.
   #paced(run, seconds) {
     const { piece, region } = this.entry(run, 0),
       clock = new Clock(piece),
@@ -146,7 +146,7 @@ export class Composer {
     if (!run.ids) return this.begin(run, view, ask, parent);
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
-    if (view.state === "done") this.#paced(run, view.seconds);
+    if (view.state === "done" && ask.kind === "continue") this.#paced(run, view.seconds);
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
       ending =
         view.state === "done"
