@@ -103,6 +103,8 @@ class Recall:
         self.given = -1  # bars before the first one in which rules apply; −1 until they do
         # A bar, its expected drum hits, and whether they differ from those of the bar before.
         self.expected: tuple[int, np.ndarray, bool] = (-1, np.zeros(0), False)
+        # A length, and the tokens that would break the drums' pattern there.
+        self.breaking: tuple[int, np.ndarray | None] = (-1, None)
         # A bar, and the notes of the parts of its source.
         self.source_parts: tuple[int, dict[bytes, bytes]] = (-1, {})
         # The last bar begun, the length of the loop before it, and the longest loop where the rules began.

@@ -82,10 +82,8 @@ def _parts(sequence: Recall, ids: np.ndarray) -> dict[bytes, bytes]:
 
 
 LOOP_PENALTY = 2.5  # nats for each bar of a loop, against returns that would lengthen it
-LOOPED, LOOP = (
-    0.75,
-    4,
-)  # Jaccard index of a bar with one of so many bars before it that makes a loop
+# The Jaccard index of a bar with one of so many bars before it that makes a loop.
+LOOPED, LOOP = 0.75, 4
 
 
 def leave_loops(sequence: Recall) -> Nats:
@@ -152,6 +150,12 @@ def keep_the_drums(sequence: Recall) -> Nats:
 
 def breaking(sequence: Recall) -> np.ndarray | None:
     """Return which tokens would break the drums' pattern, (V,) bool, or None outside drums or without a pattern."""
+    if sequence.breaking[0] != sequence["length"]:
+        sequence.breaking = sequence["length"], _breaking(sequence)
+    return sequence.breaking[1]
+
+
+def _breaking(sequence: Recall) -> np.ndarray | None:
     drums = sequence.roles.drums
     if drums < 0 or sequence["current_part"] != drums or not sequence.bars():
         return None
