@@ -186,10 +186,8 @@ class MusicGeneration(Generation):
         critic = self.model.critic if choosing and each > 1 else None
         heard = {row: self._heard(every[row]) for row in (range(len(every)) if critic else rows)}
         if critic and self.compared:
-            rows, about = (
-                critic.best([*heard.values()], self.compared, each, settled),
-                {"best_of": each},
-            )
+            rows = critic.best([*heard.values()], self.compared, each, settled)
+            about = {"best_of": each}
         takes = (self._take(row, every[row], heard[row]) for row in rows)
         return [
             replace(

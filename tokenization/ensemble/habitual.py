@@ -68,10 +68,8 @@ AMOUNT = 2.0  # nats for each octave by which a part plays too little or too muc
 SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
 PATTERN = 2.5  # nats against what breaks a rhythm …
-ENTRY, REST = (
-    8.0,
-    5.0,
-)  # … and against parts that rest where they are expected, or play where they rest
+# … and against parts that rest where they are expected, or play where they rest
+ENTRY, REST = 8.0, 5.0
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS = 1.25  # times the given share of leaps that is not too many
