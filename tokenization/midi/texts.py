@@ -63,7 +63,7 @@ def _lyrics(
         if kind == "lyric" or (is_karaoke and kind == "text" and tick and not text.startswith("@")):
             syllables[chunk].append((tick, text))
     found: list[Lyric] = []
-    for number, some in syllables.items():
+    for number, some in syllables.items() if onsets else ():
         if is_karaoke and len(some) < LEAST_SYLLABLES:
             continue
         some.sort(key=lambda one: one[0])

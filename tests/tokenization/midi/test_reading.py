@@ -22,6 +22,7 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
         (make.header() + b"MTrk\0\0", "it is damaged"),
         (make.midi(make.track()), "contains no notes that can be read: choose a file with music"),
         (make.midi(make.track(make.off(0), make.off(9))), "contains no notes"),
+        (make.midi(make.track(make.meta(0, 5, b"la"))), "contains no notes"),
         (make.midi(make.track(b"\x81\x80\x80\x80\x00\x90\x3c\x40")), "it is damaged"),
         (make.midi(NOTE, NOTE, kind=2), "is a sequence of pieces"),
         (make.midi(NOTE, division=0xE728), "counts time in seconds"),

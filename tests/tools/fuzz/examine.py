@@ -1,15 +1,22 @@
 """Check one file: it must be read, encoded in each language, decoded and written, or refused with a message.
 
-The outcome depends on the music alone, so each piece of music is examined once.
+A file that is read must also be written back with one note less, and with one more: no other note changes. What is
+encoded depends on the music alone, so each piece of music is encoded once.
 """
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from hashlib import blake2b
+from random import Random
+
+import numpy as np
 
 from tests.tokenization.grammar_cases import quantised
-from tokenization.formats import musicxml, read_file
+from tokenization.changes import changes_from
+from tokenization.formats import changed, musicxml, read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD, Limits, MusicFileError
 from tokenization.midi.reading import read_midi
@@ -32,6 +39,8 @@ def examine(data: bytes, suffix: str, languages: Sequence[Language]) -> str:
         score = read_file(data, limits=UPLOAD, name="it", suffix=suffix)
     except MusicFileError as error:
         return f"refused: {_kind(error)}"
+    if len(score.notes) and suffix != ".abc":
+        _check_writing_back(data, suffix, score)
     read = _digest(score)
     if read not in _outcomes:
         _check_notation(score)
@@ -50,6 +59,42 @@ def _check_notation(score: Score) -> None:
         except ValueError as error:
             if not _is_stated(error):
                 raise
+
+
+def _check_writing_back(data: bytes, suffix: str, score: Score) -> None:
+    """Delete a note of a file and insert one, each alone, unless the file cannot hold that."""
+    random = Random(len(data))
+    rows = list(zip(*map(np.ndarray.tolist, score.notes.columns), strict=True))
+    onset, _, _, _, track = old = random.choice(rows)
+    key = next(n for n in range(127, -1, -1) if n not in set(score.notes.pitch.tolist()))
+    beat = score.ticks_per_beat
+    new = (onset // beat * beat, beat, key, 99, track)
+    for rows_changed, remaining in (
+        ([old, None], [row for row in rows if row != old] + [old] * (rows.count(old) - 1)),
+        ([None, new], [*rows, new]),
+    ):
+        changes = changes_from([{"change": "notes", "rows": [rows_changed]}])
+        try:
+            saved = changed(data, changes, suffix=suffix)
+        except ValueError as error:
+            if not _is_stated(error):
+                raise
+            continue
+        expected = _sounding(score, remaining)
+        again = read_file(saved, limits=ROOMY, name="it", suffix=suffix)
+        found = _sounding(again, zip(*map(np.ndarray.tolist, again.notes.columns), strict=True))
+        if found != expected:
+            wrong = f"{[*(found - expected)][:3]} instead of {[*(expected - found)][:3]}"
+            raise AssertionError(f"the file with {rows_changed} has {wrong}")
+
+
+def _sounding(score: Score, rows: Iterable[tuple[int, ...]]) -> Counter[tuple[object, ...]]:
+    """Return notes by beats and sound: tracks without notes are not numbered, and a score's divisions can change."""
+    unit, tracks = score.ticks_per_beat, score.tracks
+    return Counter(
+        (Fraction(on, unit), Fraction(length, unit), *how, tracks[track].program, tracks[track].is_drum)
+        for on, length, *how, track in rows
+    )
 
 
 def _encoded(score: Score, languages: Sequence[Language]) -> str:

@@ -60,7 +60,15 @@ def change_notes(score: OpenScore, change: changes.ChangeNotes) -> None:
                 remove(score, note)
     for row, old in new:
         _insert(score, row, old)
+    _find_again(score)
+
+
+def _find_again(score: OpenScore) -> None:
+    """Find the changed notes; raises NotKept if bars have other lengths, as all that follows would move."""
+    lengths = score.layout.lengths
     score.find()
+    if score.layout.lengths != lengths:
+        raise NotKept("a bar that is longer than its metre would become shorter")
 
 
 def remove(score: OpenScore, note: Note) -> None:
@@ -142,6 +150,7 @@ def _insert(score: OpenScore, row: Row, old: Note | None) -> None:
     source = old.source if old is not None and old.source in sources else sources[0]
     part = score.part_of(source)
     start, end = (score.reading.tick_in_file(tick) for tick in (onset, onset + duration))
+    end = max(end, start + TICKS_PER_BEAT // OWN_DIVISIONS)
     if float(score.reading.in_file(onset)) < -1 or end > score.end + 1 or start >= score.end - 1:
         raise NotKept("a note would be outside its bars")
     at = start
@@ -185,11 +194,13 @@ def _marks(old: Note) -> list[ET.Element]:
 
 
 def _sound(score: OpenScore, source: int, part: int, bar: int, pitch: int) -> list[ET.Element]:
-    """Return the pitch of a note as written and, of a drum, its instrument."""
+    """Return the pitch of a note as written and, if its part has several, its instrument."""
     if not score.track(source).is_drum:
         fifths = round(score.in_force(part, bar, "key/fifths", 0))
         name = spelled(pitch - score.transposed(part, bar), fifths + MIDDLE)
-        return [tree("pitch", *pitch_of(*name))]
+        own = (one for note in score.notes if note.source == source for _, one in note.elements)
+        instruments = [] if (first := next(own, None)) is None else first.findall("instrument")
+        return [tree("pitch", *pitch_of(*name)), *instruments]
     step, octave = DRUM_PLACES.get(pitch, ("E", 5))
     drums = drums_of(score.entries[score.parts[part].get("id")])
     if pitch not in drums:
@@ -414,4 +425,4 @@ def delete(score: OpenScore, change: changes.Delete) -> None:
     """Delete notes."""
     for note in score.within(change, score.sources_of(change.tracks)):
         remove(score, note)
-    score.find()
+    _find_again(score)

@@ -310,6 +310,34 @@ def test_what_a_score_with_repeats_cannot_hold_is_said():
     assert [row[2] for row in rows_of(out)] == [75, 77, 75, 77]
 
 
+def test_a_note_joins_the_instrument_of_its_track():
+    """A player of two instruments reads both in one part."""
+    names = "".join(f'<score-instrument id="I{n}"><instrument-name>{n}</instrument-name></score-instrument>' for n in (1, 2))  # fmt: skip
+    programs = "".join(f'<midi-instrument id="I{n}"><midi-program>{72 + n}</midi-program></midi-instrument>' for n in (1, 2))  # fmt: skip
+    listed = f'<score-part id="P1"><part-name>Flutes</part-name>{names}{programs}</score-part>'
+    second = '<instrument id="I2"/>'
+    data = score(bars(note("C", 5, 4) + note("D", 5, 4, second), note("E", 5, 8)), listed=listed)
+    inserted = [[BAR, BAR, 84, 70, 1], [0, BAR // 2, 83, 70, 1]]  # one joins a chord, one does not
+    out = made(data, *({"change": "notes", "rows": [[None, row]]} for row in inserted))
+    assert [row[2] for row in rows_of(out) if row[4] == 1] == [83, 74, 84]
+
+
+def test_a_bar_longer_than_its_metre_keeps_its_length():
+    """It lasts as long as its notes, not its rests, so that without them all parts would move."""
+    long = bars(rest(10) + note("C", 5, 2), note("D", 5, 8))
+    data = score(long, bars(note("E", 5, 8), note("F", 5, 8)))
+    with pytest.raises(NotKept, match="longer than its metre"):
+        made(data, {"change": "notes", "rows": [[rows_of(data)[1], None]]})
+    with pytest.raises(NotKept, match="longer than its metre"):
+        made(data, {"change": "delete", "stop": rows_of(data)[2][0]})
+
+
+def test_the_shortest_note_is_written():
+    data = score(bars(note("C", 5, 8)))
+    new = made(data, {"change": "notes", "rows": [[None, [0, 0.01, 80, 70, 0]]]})
+    assert [row[2] for row in rows_of(new)] == [72, 80]
+
+
 @pytest.mark.parametrize(("wrong", "said"), [
     ({"change": "notes", "rows": [[None, [BAR * 4, 20, 60, 70, 0]]]}, "outside its bars"),
     ({"change": "tempo", "bpm": 90, "start": 9 * BAR}, "after the end of the piece"),
