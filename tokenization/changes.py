@@ -313,10 +313,6 @@ class Played(Protocol):
 N = TypeVar("N", bound=Played)
 
 
-def _unlike(note: Played, row: Row) -> tuple[int, int]:
-    return abs(note.end - note.start - row[1]), abs(note.velocity - row[3])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """The ticks and tracks of a piece in terms of its file: of the file itself, or as a language reads it."""
@@ -405,7 +401,7 @@ class Reading:
             free = [(away[n], note) for n, note in enumerate(known[key]) if id(note) not in used]
             here = [note for distance, note in free if distance <= near]
             if not step:  # each row is one note
-                here = sorted(here, key=lambda note: _unlike(note, row))[:1]
+                here = sorted(here, key=lambda note: self._unlike(note, row))[:1]
             if not here:
                 far = min(free, key=lambda one: one[0], default=None)
                 here = [far[1]] if far is not None and far[0] <= NEAR_STEPS * step else []
@@ -414,6 +410,10 @@ class Reading:
             used |= {id(note) for note in here}
             found.append(here)
         return found
+
+    def _unlike(self, note: Played, row: Row) -> tuple[float, int]:
+        start, end = self.heard([note.start, note.end])
+        return round(abs(float(end - start) - row[1]), 3), abs(note.velocity - row[3])
 
     @property
     def keeps_beats(self) -> bool:

@@ -143,7 +143,7 @@ class OpenMidi:
 
     def _read_notes(self, chunks: Sequence[Sequence[midi.Event]]) -> None:
         """Find the notes and the tracks of the file's score."""
-        programs = midi.set_up_programs(chunks)
+        self.programs = programs = midi.set_up_programs(chunks)  # by channel, before others are set
         of_key: dict[midi.Key, list[midi.Note]] = defaultdict(list)
         for number, events in enumerate(chunks):
             for note in midi.notes_of(number, events, programs):

@@ -209,7 +209,7 @@ class KeptMidi:
                 continue
             if note.tick >= first:
                 chunk.removed |= {note.on, note.off}
-            elif note.off is None:
+            elif note.end >= seam and note.off is None:
                 chunk.add(seam, BEFORE, 0x80 | note.key.channel, (note.pitch, 64))
             elif note.end >= seam:
                 self._ringing.append(note)

@@ -43,6 +43,23 @@ def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
     file.remove(gone)
     placed += [_inserted(file, row) for row in new]
     _place(file, placed)
+    for note in placed:
+        _keep_program(file, note)
+
+
+def _keep_program(file: OpenMidi, note: Note) -> None:
+    """Set the program of a note's track for it alone if another is in force where the note now starts."""
+    source, on = file.sources[note.source], note.on
+    status = 0xC0 | source.channel
+    said = [one for one in note.lane.events if one.status == status and one.tick <= on.tick]
+    said.sort(key=lambda one: (one.tick, one.rank))
+    in_force = said[-1].data[0] if said else file.programs.get(source.channel, 0)
+    if in_force != source.program:
+        note.lane.take([on])
+        on.rank = AFTER
+        note.lane.put(on.tick, AFTER, status, (source.program,))
+        note.lane.events.append(on)
+        note.lane.put(on.tick, AFTER, status, (in_force,))
 
 
 def _make_room(file: OpenMidi, first: int) -> None:

@@ -32,7 +32,7 @@ from tokenization.score import (
     Track,
 )
 
-HEADER = b"MThd"
+HEADER, HEADER_BYTES = b"MThd", 14
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"
 MOST_CHUNKS = 4096
@@ -62,6 +62,8 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
         int.from_bytes(data[start:stop], "big") for start, stop in ((4, 8), (8, 10), (12, 14))
     )
     bodies, between, is_damaged = _tracks(data, 8 + header_bytes)
+    if bodies and len(between[0]) < HEADER_BYTES:
+        raise MusicFileError(f"{name} has a damaged MIDI header: export it again")
     if not bodies:
         raise MusicFileError(f"{name} has a MIDI header but no tracks after it: export it again")
     if len(bodies) > MOST_CHUNKS:
@@ -143,16 +145,24 @@ class Note:
     end: int
 
 
-def notes_of(
+def notes_of(chunk: int, events: Sequence[Event], programs: Mapping[int, int]) -> list[Note]:
+    """Return the notes of a chunk; notes of one channel and pitch end first-in first-out.
+
+    If one of them has no end, all end where they start again: a missing note-off can be that of any of them, and
+    first-in first-out would prolong all notes after it to the end of the next.
+    """
+    notes = _paired(chunk, events, programs, ())
+    if hanging := {(note.key.channel, note.pitch) for note in notes if note.off is None}:
+        return _paired(chunk, events, programs, hanging)
+    return notes
+
+
+def _paired(
     chunk: int,
     events: Sequence[Event],
     programs: Mapping[int, int],
-    cut: Collection[tuple[int, int]] = (),
+    cut: Collection[tuple[int, int]],
 ) -> list[Note]:
-    """Return the notes of a chunk; notes of one channel and pitch end first-in first-out.
-
-    Notes on the channels and pitches in `cut` end where they start again.
-    """
     program = dict(programs)
     notes: list[Note] = []
     sounding: dict[tuple[int, int], deque[Note]] = defaultdict(deque)
@@ -444,17 +454,11 @@ def _array(rows: Sequence[tuple[int, ...]], columns: int) -> np.ndarray:
 def _ended(
     number: int, events: Sequence[Event], programs: Mapping[int, int], longest: int
 ) -> list[Note]:
-    """Return the notes of a chunk; one without an end lasts until its pitch starts again, `longest` ticks at most.
-
-    Its missing note-off can be that of any note on its pitch: first-in first-out would prolong all notes after it to
-    the end of the next.
-    """
+    """Return the notes of a chunk; one without an end lasts `longest` ticks at most."""
     notes = notes_of(number, events, programs)
-    if hanging := {(note.key.channel, note.pitch) for note in notes if note.off is None}:
-        notes = notes_of(number, events, programs, hanging)
-        for note in notes:
-            if note.off is None:
-                note.end = min(note.end, note.tick + longest)
+    for note in notes:
+        if note.off is None:
+            note.end = min(note.end, note.tick + longest)
     return notes
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from musicgen.pieces import piece_of
 from tests.tokenization.midi.all_events import Event, all_events
 from tests.tokenization.midi.files import NOTE, midi
-from tests.tokenization.midi.test_keeping import Timed, band, saved
+from tests.tokenization.midi.test_keeping import Timed, band, notes_at, saved
 from tokenization.analysis.chords import parse
 from tokenization.changes import Reading, changes_from, plain_of
 from tokenization.edit import NotKept
@@ -508,6 +508,27 @@ def test_a_track_that_shares_its_channel_gets_its_own_to_change_its_instrument()
     assert {event.track for event in gone | new} == {"Flute"}
     assert [one.program for one in read_file(out).tracks if one.name == "Flute"] == [40]
     assert {e.channel for e in new} == {3}
+
+
+def test_notes_keep_the_program_of_their_track_where_another_is_in_force():
+    strings = message("program_change", channel=0, program=48)
+    given = [(0, message("program_change", channel=0, program=3)), (BAR, strings)]
+    data = saved(1, BEAT, given + notes_at([(0, 20, 60, 70), (BAR, 20, 62, 70)], 0))
+    piano, string = rows_of(data)
+    new = [[0, 20, 70, 70, 1], [0, 20, 72, 70, 1]]
+    moved = [string, [BEAT, *string[1:]]]
+    out = made(data, {"change": "notes", "rows": [*([None, row] for row in new), moved]})
+    assert rows_of(out) == sorted([piano, *new, moved[1]], key=lambda row: (row[0], row[2]))
+
+
+def test_a_missing_end_leaves_the_other_notes_theirs():
+    """A note is deleted with the end that it was read with."""
+    hits = [hit for at in (24, 72, 120, 168) for hit in notes_at([(at, 0, 60, 70)], 0)]
+    data = saved(1, BEAT, [hits[0], *hits[2:]])
+    rows = rows_of(data)
+    for row in rows[1:]:
+        out = made(data, {"change": "notes", "rows": [[row, None]]})
+        assert rows_of(out)[1:] == [other for other in rows[1:] if other != row]
 
 
 def test_plain_data_and_back():

@@ -20,6 +20,7 @@ def listed(found: Columns) -> list[tuple[int, ...]]:
         (b"", "is not a MIDI file: it has 0 bytes"),
         (b"MThd\0\0\0\6\0", "no tracks after it"),
         (make.header() + b"MTrk\0\0", "it is damaged"),
+        (make.header()[:10] + NOTE, "has a damaged MIDI header"),
         (make.midi(make.track()), "contains no notes that can be read: choose a file with music"),
         (make.midi(make.track(make.off(0), make.off(9))), "contains no notes"),
         (make.midi(make.track(make.meta(0, 5, b"la"))), "contains no notes"),

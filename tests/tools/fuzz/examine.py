@@ -92,7 +92,13 @@ def _sounding(score: Score, rows: Iterable[tuple[int, ...]]) -> Counter[tuple[ob
     """Return notes by beats and sound: tracks without notes are not numbered, and a score's divisions can change."""
     unit, tracks = score.ticks_per_beat, score.tracks
     return Counter(
-        (Fraction(on, unit), Fraction(length, unit), *how, tracks[track].program, tracks[track].is_drum)
+        (
+            Fraction(on, unit),
+            Fraction(length, unit),
+            *how,
+            tracks[track].program,
+            tracks[track].is_drum,
+        )
         for on, length, *how, track in rows
     )
 

@@ -223,6 +223,11 @@ def value(element: ET.Element | None) -> float:
         return 0.0
 
 
+def length_of(element: ET.Element) -> float:
+    """Return the duration of a note, rest, backup or forward, in divisions."""
+    return max(0.0, value(element.find("duration")))
+
+
 def in_force(measures: Sequence[ET.Element], path: str, default: float) -> float:
     """Return the last number that the attributes of some bars have at a path."""
     for measure in reversed(measures):
@@ -240,7 +245,7 @@ def placed_in(measure: ET.Element) -> list[tuple[ET.Element, float]]:
     """Return the elements of a bar with their positions in divisions: a note with that of its end."""
     placed, position = [], 0.0
     for element in measure:
-        duration = value(element.find("duration"))
+        duration = length_of(element)
         if element.tag == "note" and {"grace", "chord"} & {child.tag for child in element}:
             duration = 0.0
         if element.tag in POSITIONING:

@@ -22,6 +22,7 @@ from tokenization.notation.musicxml.elements import (
     Note,
     OpenScore,
     drums_of,
+    length_of,
     placed_in,
     plain,
     tree,
@@ -227,7 +228,7 @@ def _timed(measure: ET.Element) -> list[tuple[int, ET.Element, float, float]]:
     """Return the notes and rests that are no grace notes, with their places, starts and ends in divisions."""
     found, at, chord = list[tuple[int, ET.Element, float, float]](), 0.0, 0.0
     for place, element in enumerate(measure):
-        length = value(element.find("duration"))
+        length = length_of(element)
         if element.tag in ("backup", "forward"):
             at = max(0.0, at + (length if element.tag == "forward" else -length))
         elif element.tag == "note" and element.find("grace") is None:

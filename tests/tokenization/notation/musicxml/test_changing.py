@@ -312,9 +312,12 @@ def test_what_a_score_with_repeats_cannot_hold_is_said():
 
 def test_a_note_joins_the_instrument_of_its_track():
     """A player of two instruments reads both in one part."""
-    names = "".join(f'<score-instrument id="I{n}"><instrument-name>{n}</instrument-name></score-instrument>' for n in (1, 2))  # fmt: skip
-    programs = "".join(f'<midi-instrument id="I{n}"><midi-program>{72 + n}</midi-program></midi-instrument>' for n in (1, 2))  # fmt: skip
-    listed = f'<score-part id="P1"><part-name>Flutes</part-name>{names}{programs}</score-part>'
+    instruments = "".join(
+        f'<score-instrument id="I{n}"><instrument-name>{n}</instrument-name></score-instrument>'
+        f'<midi-instrument id="I{n}"><midi-program>{72 + n}</midi-program></midi-instrument>'
+        for n in (1, 2)
+    )
+    listed = f'<score-part id="P1"><part-name>Flutes</part-name>{instruments}</score-part>'
     second = '<instrument id="I2"/>'
     data = score(bars(note("C", 5, 4) + note("D", 5, 4, second), note("E", 5, 8)), listed=listed)
     inserted = [[BAR, BAR, 84, 70, 1], [0, BAR // 2, 83, 70, 1]]  # one joins a chord, one does not
@@ -330,6 +333,14 @@ def test_a_bar_longer_than_its_metre_keeps_its_length():
         made(data, {"change": "notes", "rows": [[rows_of(data)[1], None]]})
     with pytest.raises(NotKept, match="longer than its metre"):
         made(data, {"change": "delete", "stop": rows_of(data)[2][0]})
+
+
+def test_a_row_stands_for_the_note_of_its_length():
+    back = "<backup><duration>8</duration></backup>"
+    data = score(bars(note("C", 5, 8) + back + note("C", 5, 2, "<voice>2</voice>")))
+    for row in rows_of(data):
+        (left,) = rows_of(made(data, {"change": "notes", "rows": [[row, None]]}))
+        assert left[1] != row[1]
 
 
 def test_the_shortest_note_is_written():
