@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 
-from musicgen.checkpoint import Card
+from musicgen.checkpoint import Card, styles_folder
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import Playable
-from musicgen.weights import save
+from musicgen.weights import load, save
 from tests.musicgen.toys import toy_config
 from tokenization.language import Language, language
+from training.initial_model import let_vectors_learn
 
 
 def toy_playable(language: Language) -> Playable:
@@ -46,3 +47,16 @@ def write_model(folder: Path, spoken: str, position: Any, **training: object) ->
     card = Card(name=folder.name, language=speaker.spec(), trained_length=16, training=training)
     save(folder, Performer(config).eval(), card)
     return str(folder)
+
+
+def write_style(name: str, base: str | Path) -> Path:
+    """Save a style whose norms and biases differ from those of its base."""
+    model, card = load(base)
+    own = let_vectors_learn(model, model.config.layers)
+    with torch.no_grad():
+        for part in own:
+            part.mul_(2).add_(0.1)
+    names = [name for name, part in model.named_parameters() if part.requires_grad]
+    told = replace(card, name=name, base={"name": str(base), "sha256": card.sha256})
+    save(styles_folder() / name, model, told, only=names)
+    return styles_folder() / name

@@ -26,12 +26,11 @@ from musicgen.checkpoint import (
 )
 from musicgen.playable import find
 from tests.app.commands.test_train import ROOT
-from tests.evaluation.toys import write_model
+from tests.evaluation.toys import write_model, write_style
 from tests.training.data.sources.on_disk import midi_folder, piano, put
 from tests.training.makers import contents, fitted
 from training import style
 from training.config import read
-from training.initial_model import let_vectors_learn
 
 QUICK = [
     *("data.length=64", "data.batch=2", "log_every=2", "save_every=2"),
@@ -61,15 +60,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mine(base: str, home: Path) -> Path:
-    """The folder of a style whose norms and biases are twice those of its base."""
-    model, card = weights.load(base)
-    with torch.no_grad():
-        for part in (own := let_vectors_learn(model, 1)):
-            part.mul_(2).add_(0.1)
-    names = [name for name, part in model.named_parameters() if any(part is one for one in own)]
-    told = replace(card, name="mine", base={"name": base, "sha256": card.sha256})
-    weights.save(home / ".musicgen/styles/mine", model, told, only=names)
-    return folder_of("mine")
+    return write_style("mine", base)
 
 
 def test_a_style_is_learned_named_played_and_removed(files, base, command, home: Path):
