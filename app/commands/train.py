@@ -241,9 +241,11 @@ class TrainingProgress:
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
         self._show, self._text, self._lines = show, "", Lines()
+        self._first: tuple[int, float] | None = None  # step of this session, and when it was over
 
     def stepped(self, step: int, steps: int) -> None:
         """Advance the bar."""
+        self._first = self._first or (step, time.monotonic())
         self._show(step, steps, self._text)
 
     def progress(self, progress: Progress) -> None:
@@ -256,4 +258,12 @@ class TrainingProgress:
             self._text += f", validation {progress.validation:.4f}"
         self._show(step, steps, self._text)
         if self._lines.is_due(step == steps):
-            output.remark([f"step {step:,} of {steps:,}: {self._text}"])
+            output.remark([f"step {step:,} of {steps:,}: {self._text}{self._left(step, steps)}"])
+
+    def _left(self, step: int, steps: int) -> str:
+        """Say how many minutes are left, by the pace of this session."""
+        first, began = self._first or (step, 0.0)
+        if not first < step < steps:
+            return ""
+        minutes = (time.monotonic() - began) / (step - first) * (steps - step) / 60
+        return f", {minutes:.1f} minutes left"

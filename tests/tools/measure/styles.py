@@ -3,7 +3,8 @@
 The files are training pieces, written as MIDI. The table has, in nats per token, the loss on validation pieces of the
 set (n of them, within 1,024 tokens) before, and the change by the style with its 95 % interval; the change on the files
 that `musicgen learn` itself held out; that on validation pieces of other sets, played in the style all the same; the
-processor's seconds, for everything; kB; and how many two-bar passages of new music are like one of the files.
+processor's seconds, for everything; kB; and how many two-bar passages of new music are like one of the files. With
+`--rolls`, a folder gets pictures of a continuation of a validation piece before and after, by the same seed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import numpy as np
 
 from app import output
 from app.commands.learn import learn
+from evaluation.figures import roll
 from evaluation.study.extrapolation import position_losses
+from evaluation.study.takes import roll_of
 from musicgen.playable import DEFAULT, Playable, load
 from tests.tools.options import options
+from tokenization.analysis.metres import bar_lines
 from tokenization.intervals import mean_interval
 from tokenization.midi.writing import write_midi
 from tokenization.prepared import Prepared
@@ -27,6 +31,7 @@ from training.style import Learning
 
 TOKENS, MOST = 1024, 12  # of a validation piece, and pieces of a set
 OF_OTHERS = 2  # pieces of each other set
+GIVEN, BARS = 4, 16  # of the continuations that are drawn
 HEAD = ("set", "files", "n", "before", "change", "±", "own", "others", "seconds", "kB", "alike")
 
 
@@ -53,7 +58,21 @@ def losses(prepared: Prepared, model: Playable, count: int) -> np.ndarray:
     )
 
 
-def measured(folder: Path, files: int, others: list[Path], work: Path) -> tuple[Any, ...]:
+def draw(prepared: Prepared, models: dict[str, Playable], folder: Path) -> None:
+    """Draw continuations of the first bars of a validation piece by models."""
+    [row] = drawn(prepared, "validation", 1)
+    score = prepared.language.decode(np.asarray(prepared.ids(row), int))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, model in models.items():
+        take = model.continue_(score, prompt_bars=GIVEN, bars=BARS, draw=1, seed=3)[0].score
+        new = take.notes.onset_ticks >= bar_lines(take, GIVEN)[-1]
+        roll(roll_of(take, new)).savefig(folder / f"{prepared.folder.name}-{name}.png", dpi=110)
+        (folder / f"{prepared.folder.name}-{name}.mid").write_bytes(write_midi(take))
+
+
+def measured(
+    folder: Path, files: int, others: list[Path], work: Path, rolls: str
+) -> tuple[Any, ...]:
     """Return the row of a set."""
     prepared, name = Prepared.open(folder), f"{folder.name}-{files}"
     write_files(prepared, files, work / name)
@@ -66,6 +85,8 @@ def measured(folder: Path, files: int, others: list[Path], work: Path) -> tuple[
     elsewhere = [
         losses(one, style, OF_OTHERS).mean() - losses(one, base, OF_OTHERS).mean() for one in sets
     ]
+    if rolls:
+        draw(prepared, {"before": base, "after": style}, Path(rolls))
     change, interval = mean_interval((after - before).tolist())
     copied = told["copied"]
     return (
@@ -84,7 +105,9 @@ def main() -> None:
         os.environ["HOME"] = os.environ["USERPROFILE"] = home
         rows: list[tuple[Any, ...]] = [HEAD]
         for folder in given.sets:
-            rows.append(measured(folder, given.files, [*map(Path, given.others)], Path(home)))
+            rows.append(
+                measured(folder, given.files, [*map(Path, given.others)], Path(home), given.rolls)
+            )
             output.remark([" ".join(map(str, rows[-1]))])
     output.write(output.table(rows))
 
