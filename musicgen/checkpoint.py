@@ -3,7 +3,7 @@
 Nothing is pickled. Folders are found and read here, without torch; weights.py saves networks and loads them. If a save
 is interrupted before its last step, the weights still have the name NEW_WEIGHTS.
 
-A style (`musicgen learn`) is a folder in the user's home that has only those weights in which it differs from its base.
+A style (`musicgen learn`) is a folder in the user's home that has only what changes the weights of its base.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _OMEGA = "blocks.0.attention.features.omega"
 # that a step reads.
 
 SCALE = ".scale"  # suffix for the scales of an int8 matrix
+UP, DOWN = "up", "down"  # of a layer that a style changes: (O, rank) and (rank, I)
 
 
 def quantised(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +172,7 @@ def base_of(card: Card) -> Path:
 def tensors_of_model(
     folder: Path, config: ModelConfig, card: Card
 ) -> tuple[Path, dict[str, np.ndarray]]:
-    """Return the file of a model's weights and its tensors; a style takes those of its base that it lacks."""
+    """Return the file of a model's weights and its tensors; those of a style are its base's, changed."""
     if not card.base:
         path = weights_path(folder, card)
         return path, checked_tensors(path, config)
@@ -185,14 +186,34 @@ def tensors_of_model(
         raise ValueError(f"{folder / CONFIG} describes another model than that of {base}{AGAIN}")
     path = weights_path(folder, card)
     whole, own = checked_tensors(weights_path(base, base_card), config), tensors_of(path)
-    for name, tensor in own.items():
-        if name not in whole:
-            raise ValueError(does_not_belong(path, "has a superfluous", name))
-        check_shape(path, name, tensor, whole[name].shape)
-        if tensor.dtype != whole[name].dtype:
-            raise ValueError(f"{path} has {name!r} in another type than {base}{AGAIN}")
-        check_finite(path, name, bool(np.isfinite(tensor).all()))
-    return path, whole | own
+    for matrix in {name.rpartition(".")[0] for name in own}:
+        _change(whole, own, matrix, path)
+    for name in sorted(own):
+        raise ValueError(does_not_belong(path, "has a superfluous", name))
+    return path, whole
+
+
+def _change(
+    whole: dict[str, np.ndarray], own: dict[str, np.ndarray], layer: str, path: Path
+) -> None:
+    """Add a style's change of a layer's matrix, U D, and take U and D from the style's own tensors.
+
+    The sums are elementwise and in order, and so the same on every machine.
+    """
+    name = f"{layer}.weight"
+    up, down = (own.pop(f"{layer}.{part}", None) for part in (UP, DOWN))
+    if up is None or down is None or name not in whole or whole[name].ndim != 2:
+        raise ValueError(does_not_belong(path, "lacks, or has a superfluous", f"{layer}.{UP}"))
+    (outputs, inputs), rank = whole[name].shape, down.shape[0] if down.ndim else 0
+    check_shape(path, f"{layer}.{DOWN}", down, (rank, inputs))
+    check_shape(path, f"{layer}.{UP}", up, (outputs, rank))
+    scale = whole.pop(name + SCALE, None)
+    matrix = whole[name] if scale is None else dequantised(whole[name], scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column, row in zip(up.T, down, strict=True):
+            matrix = matrix + np.multiply.outer(column, row)
+    check_finite(path, f"{layer}.{UP}", bool(np.isfinite(matrix).all()))
+    whole[name] = matrix.astype(np.float32)  # from any type that a file can have
 
 
 def _hash(path: Path) -> str:

@@ -184,7 +184,6 @@ class RunConfig:
     optimiser: OptimiserConfig
     model: Any = None
     start: str | None = None  # a trained model, by name or folder, to fine-tune
-    learns: Literal["all", "vectors"] = "all"  # vectors: the norms and biases of the layers alone
     preference: PreferenceConfig | None = None
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
@@ -199,13 +198,6 @@ class RunConfig:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below 2^63")
         if self.preference is not None and self.start is None:
             raise ValueError("preference training needs a trained model: --start MODEL")
-        if self.learns == "vectors" and self.start is None:
-            raise ValueError("only a trained model can learn by vectors alone: --start MODEL")
-
-    @property
-    def judges_start(self) -> bool:
-        """Whether the loss on held-out pieces is measured before the first step."""
-        return self.preference is not None or self.learns == "vectors"
 
     def model_config(self, vocabulary_size: int, language: Language | None = None) -> ModelConfig:
         """Return the model's configuration for a vocabulary; the language defines what its tokens mean."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from musicgen.checkpoint import folder_of, read_card
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
@@ -43,7 +41,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             "start from a model of the data's language, or prepare the pieces again"
         )
     changes = config.model or {}
-    if fixed := [key for key in changes if key not in CHANGEABLE]:
+    if fixed := [key for key in changes if key not in (*CHANGEABLE, "rank")]:
         raise ValueError(
             f"model.{fixed[0]} is fixed by {source}, which the run starts from; only {', '.join(CHANGEABLE)} can be set"
         )
@@ -57,22 +55,8 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     if config.start is None or newest(Path(config.run)):
         return model
     trained, _ = load(folder_of(config.start))
-    model.load_state_dict(trained.state_dict())
+    model.load_state_dict({**model.state_dict(), **trained.state_dict()})  # with changes of rank
     return model
-
-
-def let_vectors_learn(model: Performer, layers: int) -> list[nn.Parameter]:
-    """Let only the norms and biases of the last layers learn, and return them.
-
-    The steps of matrices with 8 bits, as they are published, are larger than what matrices would learn.
-    """
-    for part in model.parameters():
-        part.requires_grad_(False)
-    last = [*model.blocks[-layers:], model.norm]
-    found = [part for one in last for part in one.parameters() if part.ndim == 1]
-    for part in found:
-        part.requires_grad_(True)
-    return found
 
 
 def origin(config: RunConfig) -> dict[str, Any] | None:

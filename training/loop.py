@@ -30,7 +30,7 @@ from training import run_folder
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, load, next_token_loss
 from training.devices import Devices, to_device
-from training.initial_model import first_model, language_of, let_vectors_learn, origin
+from training.initial_model import first_model, language_of, origin
 from training.log import Log, StepSums
 from training.optimiser import RATE_FACTOR, Schedule, optimiser_of
 from training.run_folder import TAIL_FROM, check_data, is_of_tail
@@ -71,6 +71,7 @@ class Run:
     """One training run: its configuration, model, optimiser and state."""
 
     unit = "tokens"  # of which the logged loss is a mean
+    judges_start = False  # whether the loss on held-out pieces is measured before the first step
 
     def __init__(
         self, config: RunConfig, devices: Devices, batches: Batches, seconds: float | None = None
@@ -89,11 +90,8 @@ class Run:
         self._stopping = False
 
     def start(self) -> Performer:
-        """Return the model at step 0, of which all or little learns."""
-        model = first_model(self.config, self.language)
-        if self.config.learns == "vectors":
-            let_vectors_learn(model, model.config.layers)
-        return model
+        """Return the model at step 0."""
+        return first_model(self.config, self.language)
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether one exists."""
@@ -170,7 +168,7 @@ class Run:
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         step = self.state.step
-        if self.config.judges_start and not step:
+        if (self.judges_start or self.model.config.rank) and not step:
             with sums.paused():
                 self._validate(log, sums)
         batches = load(self.batches, step if self.state.batches is None else self.state.batches)

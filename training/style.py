@@ -26,7 +26,6 @@ from training.data.prepare import PrepareOptions, Progress, prepare
 from training.data.sources import SOURCES
 from training.data.sources.source import list_files
 from training.devices import Devices
-from training.initial_model import let_vectors_learn
 from training.loop import MODEL
 from training.validation import Validation
 
@@ -158,10 +157,10 @@ def gain_of(config: RunConfig, models: tuple[Path, Path]) -> Gain:
 def write_style(learning: Learning, config: RunConfig, gain: Gain) -> dict[str, Any]:
     """Write the style of a finished run, and return what its card says of it."""
     assert config.start is not None, "a style has a base"
-    base = read_card(folder_of(config.start))[1]
+    base_config, base = read_card(folder_of(config.start))
     model, card = load(Path(config.run) / MODEL)
-    let_vectors_learn(model, model.config.layers)
     own = [name for name, part in model.named_parameters() if part.requires_grad]
+    model.config = base_config
     before, after = gain.means
     prepared = Prepared.open(learning.data)
     told = {

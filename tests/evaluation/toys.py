@@ -13,7 +13,6 @@ from musicgen.playable import Playable
 from musicgen.weights import load, save
 from tests.musicgen.toys import toy_config
 from tokenization.language import Language, language
-from training.initial_model import let_vectors_learn
 
 
 def toy_playable(language: Language) -> Playable:
@@ -50,13 +49,15 @@ def write_model(folder: Path, spoken: str, position: Any, **training: object) ->
 
 
 def write_style(name: str, base: str | Path) -> Path:
-    """Save a style whose norms and biases differ from those of its base."""
-    model, card = load(base)
-    own = let_vectors_learn(model, model.config.layers)
+    """Save a style that changes all matrices in the layers of its base."""
+    trained, card = load(base)
+    model = Performer(replace(trained.config, rank=2))
+    model.load_state_dict({**model.state_dict(), **trained.state_dict()})
+    changes = {name: part for name, part in model.named_parameters() if part.requires_grad}
     with torch.no_grad():
-        for part in own:
-            part.mul_(2).add_(0.1)
-    names = [name for name, part in model.named_parameters() if part.requires_grad]
+        for part in changes.values():
+            part.normal_(0, 0.3, generator=torch.Generator().manual_seed(len(part)))
+    model.config = trained.config
     told = replace(card, name=name, base={"name": str(base), "sha256": card.sha256})
-    save(styles_folder() / name, model, told, only=names)
+    save(styles_folder() / name, model, told, only=changes)
     return styles_folder() / name

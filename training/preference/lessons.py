@@ -23,7 +23,6 @@ from musicgen.performer import Performer
 from tokenization.whole_file import write_whole
 from training.config import RunConfig
 from training.data.batches import next_token_loss
-from training.initial_model import let_vectors_learn
 from training.preference.takes import Takes, folder_of_takes, settings
 
 CODE = 1  # purpose of random draws
@@ -70,8 +69,17 @@ def lesson_of(model: Performer, config: RunConfig, takes: Takes, row: int) -> Le
 
 
 def learners(model: Performer, config: RunConfig) -> list[nn.Parameter]:
-    """Return the weights that learn, the norms and biases of the last layers, and let no others learn."""
-    return let_vectors_learn(model, settings(config).layers)
+    """Return the weights that learn, the norms and biases of the last layers, and let no others learn.
+
+    The steps of matrices with 8 bits, as they are published, are larger than what they would learn.
+    """
+    for part in model.parameters():
+        part.requires_grad_(False)
+    last = [*model.blocks[-settings(config).layers :], model.norm]
+    found = [part for one in last for part in one.parameters() if part.ndim == 1]
+    for part in found:
+        part.requires_grad_(True)
+    return found
 
 
 def flat(parts: Iterable[Tensor]) -> Tensor:

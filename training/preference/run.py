@@ -86,6 +86,7 @@ class PreferenceRun(Run):
     """A run whose steps compare takes, and whose model is the newest that has not forgotten."""
 
     unit = "pairs of takes"
+    judges_start = True
 
     def start(self) -> Performer:
         """Return the model at step 0, of which little learns."""

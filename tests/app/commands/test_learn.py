@@ -24,6 +24,8 @@ from musicgen.checkpoint import (
     tensors_of,
     tensors_of_model,
 )
+from musicgen.common.learning import generator_of
+from musicgen.performer import Performer
 from musicgen.playable import find
 from tests.app.commands.test_train import ROOT
 from tests.evaluation.toys import write_model, write_style
@@ -120,27 +122,37 @@ def test_other_files_than_those_that_a_style_began_with_are_refused(files, base,
     assert not learning.work.exists()
 
 
-def test_a_style_is_its_base_with_its_own_norms_and_biases(files, base, command, tmp_path: Path):
-    """The kernel and torch take the same weights, and only those of the style differ from the base's."""
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_style_is_its_base_with_changes_of_low_rank(
+    dtype: str, base: str, home: Path, tmp_path: Path
+):
+    """The kernel and torch take the same weights, those that the training computed with."""
+    trained, card = weights.load(base)
     whole = tmp_path / "whole"
-    model, card = weights.load(base)
-    weights.save(whole, model, replace(card, name="whole"), "int8")
-    command("learn", files, "--name", "mine", "--start", whole)
-    folder = folder_of("mine")
+    weights.save(whole, trained, replace(card, name="whole"), dtype)
+    trained = weights.load(whole)[0]  # in 8 bits
+    folder = write_style("mine", whole)
     config, own = read_card(folder)
     path, tensors = tensors_of_model(folder, config, own)
-    changed = tensors_of(path)
-    assert changed
-    assert all(tensor.ndim == 1 for tensor in changed.values())
-    _, before = tensors_of_model(whole, *read_card(whole))
-    assert {name for name in tensors if (tensors[name] != before[name]).any()} <= changed.keys()
-    assert any((before[name] != tensor).any() for name, tensor in changed.items())
-    for name, tensor in weights.load(folder)[0].state_dict().items():
-        found = tensors[name]
+    style, changes = weights.load(folder)[0], tensors_of(path)
+    learned = Performer(replace(config, rank=2)).eval()
+    parts = {name: torch.from_numpy(one) for name, one in changes.items()}
+    learned.load_state_dict({**trained.state_dict(), **parts})
+    ids = torch.arange(24)[None]
+    expected, found, before = (
+        model(ids, model.begin(generator_of(1))) for model in (learned, style, trained)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert (found - before).abs().max() > 1e-2
+    for name, tensor in style.state_dict().items():
         scale = tensors.get(name + SCALE)
-        played = found if scale is None else dequantised(found, scale)
+        played = tensors[name] if scale is None else dequantised(tensors[name], scale)
         assert np.array_equal(played, tensor.numpy()), name
-    assert own.bytes == path.stat().st_size < whole.joinpath(WEIGHTS).stat().st_size
+    changed = {f"{name.rpartition('.')[0]}.weight" for name in changes}
+    assert len(changes) == 2 * len(changed) == 8
+    for name, tensor in trained.state_dict().items():
+        assert torch.equal(tensor, style.state_dict()[name]) == (name not in changed), name
+    assert own.bytes == path.stat().st_size
 
 
 def test_a_style_plays_without_torch(mine: Path):
@@ -207,18 +219,23 @@ def test_a_style_whose_card_lies_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "tensor", "message"),
+    ("change", "message"),
     [
-        ("norm.weight", torch.ones(17), r"in shape \(17,\)"),
-        ("norm.weight", torch.full((16,), torch.nan), "not finite"),
-        ("norm.weight", torch.ones(16, dtype=torch.int64), "in another type"),
-        ("norm.more", torch.ones(16), "has a superfluous tensor 'norm.more'"),
+        ({"up": torch.ones(17, 2)}, r"in shape \(17, 2\), but config.json says \(16, 2\)"),
+        ({"down": torch.ones(2, 17)}, r"in shape \(2, 17\)"),
+        ({"down": torch.tensor(1.0)}, r"in shape \(\)"),
+        ({"down": torch.full((2, 24), torch.nan)}, "not finite"),
+        ({"down": torch.full((2, 24), 3e38), "up": torch.full((16, 2), 3e38)}, "not finite"),
+        ({"down": None}, r"lacks, or has a superfluous tensor 'blocks.0.feedforward.output.up'"),
+        ({"weight": torch.ones(16, 24)}, "has a superfluous tensor .*output.weight'"),
+        ({"more.up": torch.ones(16, 2)}, r"superfluous tensor .*output.more.up'"),
     ],
 )
-def test_a_style_with_strange_weights_is_refused(
-    name: str, tensor: torch.Tensor, message: str, mine: Path
-):
-    data = safetensors.torch.save({name: tensor})
+def test_a_style_with_strange_weights_is_refused(change: dict, message: str, mine: Path):
+    layer = "blocks.0.feedforward.output"
+    tensors = safetensors.torch.load((mine / WEIGHTS).read_bytes())
+    tensors |= {f"{layer}.{name}": tensor for name, tensor in change.items()}
+    data = safetensors.torch.save({name: one for name, one in tensors.items() if one is not None})
     (mine / WEIGHTS).write_bytes(data)
     content = json.loads((mine / CONFIG).read_text())
     content["card"] |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
