@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     from musicgen.playable import DEFAULT
 
     parser.description = (
-        "Learn a style from 5 to 200 pieces of music, in minutes: the norms and biases of a model, kept in your home. "
+        "Learn a style from 5 to 200 pieces of music, in minutes: what changes a model, kept in your home. "
         "One work in five is held out, to tell what was learned. If interrupted, the same command resumes."
     )
     parser.add_argument(

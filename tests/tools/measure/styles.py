@@ -29,7 +29,7 @@ from tokenization.midi.writing import write_midi
 from tokenization.prepared import Prepared
 from training.style import Learning
 
-TOKENS, MOST = 1024, 12  # of a validation piece, and pieces of a set
+TOKENS, MOST = 1024, 8  # of a validation piece, and pieces of a set
 OF_OTHERS = 2  # pieces of each other set
 GIVEN, BARS = 4, 16  # of the continuations that are drawn
 HEAD = ("set", "files", "n", "before", "change", "±", "own", "others", "seconds", "kB", "alike")
@@ -98,9 +98,8 @@ def measured(
 
 
 def main() -> None:
-    given = options(
-        __doc__, "sets", files=10, others=["data/pop909", "data/quartets", "data/groove"]
-    )
+    sets = ["data/pop909", "data/quartets", "data/groove"]
+    given = options(__doc__, "sets", files=10, others=sets, rolls="")
     with TemporaryDirectory() as home:
         os.environ["HOME"] = os.environ["USERPROFILE"] = home
         rows: list[tuple[Any, ...]] = [HEAD]
