@@ -124,10 +124,13 @@ def _remarks(told: dict[str, Any]) -> list[str]:
 
 
 def _passages(data: str) -> Any:
-    """Return the passages of the files that a style learned from, while they are there."""
+    """Return the passages of the files that a style learned from, while they are there; None if they have none."""
     from evaluation.study.originality import training_passages
 
-    return training_passages(data)
+    try:
+        return training_passages(data)
+    except ValueError:  # all have too few notes to be compared
+        return None
 
 
 def _copied(name: str, known: Any) -> dict[str, Any]:
@@ -140,7 +143,8 @@ def _copied(name: str, known: Any) -> dict[str, Any]:
         for seed in range(PIECES):
             progress(seed, PIECES)
             score = model.continue_(bars=PIECE_BARS, draw=1, seed=seed)[0].score
-            found += [known.closest(keys)[0] for _, keys in passages(score, 0, PIECE_BARS)]
+            written = passages(score, 0, PIECE_BARS) if known is not None else ()
+            found += [known.closest(keys)[0] for _, keys in written]
     return {
         "passages": len(found),
         "alike": sum(one >= ALIKE for one in found),
