@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detokenize": ("app.commands.tokens", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set, or inspect one"),
     "train": ("app.commands.train", "train a model, or resume a run"),
+    "learn": ("app.commands.learn", "learn a style from your own files, or remove one"),
     "compare": (
         "app.commands.compare",
         "train several models with the same budget and tabulate the results",

@@ -2,6 +2,8 @@
 
 Nothing is pickled. Folders are found and read here, without torch; weights.py saves networks and loads them. If a save
 is interrupted before its last step, the weights still have the name NEW_WEIGHTS.
+
+A style (`musicgen learn`) is a folder in the user's home that has only what changes the weights of its base.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ AGAIN = "; copy or save the model again"  # advice in errors about damage
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 LONGEST_NAME_BYTES = 200  # file names allow 255, and a suffix follows
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights file: enough for about ten thousand tensors
+MOST_STYLE_BYTES = 1 << 21  # of the weights of a style
 LONGEST_SEQUENCE = 1 << 24  # tokens, of `Card.trained_length`
 MOST_DRAWN = 1 << 12  # realisations or random features; the papers use dozens
 _OMEGA = "blocks.0.attention.features.omega"
@@ -33,6 +36,7 @@ _OMEGA = "blocks.0.attention.features.omega"
 # that a step reads.
 
 SCALE = ".scale"  # suffix for the scales of an int8 matrix
+UP, DOWN = "up", "down"  # of a layer that a style changes: (O, rank) and (rank, I)
 
 
 def quantised(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +54,7 @@ def dequantised(codes: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """The metadata of a model; `save` fills in the last four fields."""
+    """The metadata of a model; `save` fills in `parameters` to `sha256`."""
 
     name: str
     language: dict[str, Any]  # the spec of its token language
@@ -60,18 +64,40 @@ class Card:
     dtype: str = "float32"
     bytes: int = 0
     sha256: str = ""  # of the weights; identifies the model
+    base: dict[str, str] = field(default_factory=dict)  # of a style: its base's name and sha256
 
 
 def shipped() -> dict[str, Path]:
     """Return the models in the package: name → folder."""
-    root = Path(str(files("musicgen") / "pretrained"))
-    found = sorted(p for p in root.glob("*") if (p / CONFIG).is_file())
+    return _models_in(Path(str(files("musicgen") / "pretrained")))
+
+
+def styles_folder() -> Path:
+    """Return the folder of the user's styles."""
+    return Path.home() / ".musicgen" / "styles"
+
+
+def styles() -> dict[str, Path]:
+    """Return the user's styles: name → folder."""
+    try:
+        return _models_in(styles_folder())
+    except (OSError, RuntimeError):  # no home, or one that cannot be read
+        return {}
+
+
+def named() -> dict[str, Path]:
+    """Return the models that have a name, those in the package first: name → folder."""
+    return shipped() | {name: path for name, path in styles().items() if name not in shipped()}
+
+
+def _models_in(root: Path) -> dict[str, Path]:
+    found = sorted(p for p in root.glob("[!.]*") if (p / CONFIG).is_file())
     return {path.name: path for path in found}
 
 
 def folder_of(name: str) -> Path:
     """Return the folder of a model by name or path."""
-    by_name = shipped()
+    by_name = named()
     if name in by_name:
         return by_name[name]
     path = Path(name)
@@ -80,7 +106,7 @@ def folder_of(name: str) -> Path:
     if (path / "model" / CONFIG).is_file():  # the folder of a training run
         return path / "model"
     raise FileNotFoundError(
-        f"there is no model {name!r}: it is neither a model of the package nor a folder with a config.json"
+        f"there is no model {name!r}: it is neither a model of the package, a style, nor a folder with a config.json"
         f"{suggestion(name, by_name)}"
     )
 
@@ -127,6 +153,67 @@ def weights_path(folder: Path, card: Card) -> Path:
     if (size := path.stat().st_size) != card.bytes:
         raise ValueError(f"{path} has {size} bytes of the {card.bytes} stated in {CONFIG}{AGAIN}")
     raise ValueError(f"{path} is damaged: its SHA-256 is not the one in {CONFIG}{AGAIN}")
+
+
+def base_of(card: Card) -> Path:
+    """Return the folder of the model that a style changes; raise FileNotFoundError if just that one is missing."""
+    name, sha256 = card.base.get("name", ""), card.base.get("sha256", "")
+    for folder in (*shipped().values(), Path(name)):
+        if (folder / CONFIG).is_file():
+            found = read_card(folder)[1]
+            if found.sha256 == sha256 and not found.base:
+                return folder
+    raise FileNotFoundError(
+        f"the style {card.name} was learned from the model {name!r} with the SHA-256 {sha256[:12]!r}…, which is not "
+        "here: install it, or learn the style again"
+    )
+
+
+def tensors_of_model(
+    folder: Path, config: ModelConfig, card: Card
+) -> tuple[Path, dict[str, np.ndarray]]:
+    """Return the file of a model's weights and its tensors; those of a style are its base's, changed."""
+    if not card.base:
+        path = weights_path(folder, card)
+        return path, checked_tensors(path, config)
+    base = base_of(card)
+    if card.bytes > MOST_STYLE_BYTES:
+        raise ValueError(
+            f"{folder / CONFIG} states weights of {card.bytes:,} bytes; a style has at most {MOST_STYLE_BYTES:,}"
+        )
+    of_base, base_card = read_card(base)
+    if of_base != config:
+        raise ValueError(f"{folder / CONFIG} describes another model than that of {base}{AGAIN}")
+    path = weights_path(folder, card)
+    whole, own = checked_tensors(weights_path(base, base_card), config), tensors_of(path)
+    for matrix in {name.rpartition(".")[0] for name in own}:
+        _change(whole, own, matrix, path)
+    for name in sorted(own):
+        raise ValueError(does_not_belong(path, "has a superfluous", name))
+    return path, whole
+
+
+def _change(
+    whole: dict[str, np.ndarray], own: dict[str, np.ndarray], layer: str, path: Path
+) -> None:
+    """Add a style's change of a layer's matrix, U D, and take U and D from the style's own tensors.
+
+    The sums are elementwise and in order, and so the same on every machine.
+    """
+    name = f"{layer}.weight"
+    up, down = (own.pop(f"{layer}.{part}", None) for part in (UP, DOWN))
+    if up is None or down is None or name not in whole or whole[name].ndim != 2:
+        raise ValueError(does_not_belong(path, "lacks, or has a superfluous", f"{layer}.{UP}"))
+    (outputs, inputs), rank = whole[name].shape, down.shape[0] if down.ndim else 0
+    check_shape(path, f"{layer}.{DOWN}", down, (rank, inputs))
+    check_shape(path, f"{layer}.{UP}", up, (outputs, rank))
+    scale = whole.pop(name + SCALE, None)
+    matrix = whole[name] if scale is None else dequantised(whole[name], scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column, row in zip(up.T, down, strict=True):
+            matrix = matrix + np.multiply.outer(column, row)
+    check_finite(path, f"{layer}.{UP}", bool(np.isfinite(matrix).all()))
+    whole[name] = matrix.astype(np.float32)  # from any type that a file can have
 
 
 def _hash(path: Path) -> str:

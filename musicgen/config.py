@@ -53,6 +53,8 @@ class ModelConfig:
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute blocks in the backward pass to save memory
     initial_deviation: float = 0.02  # standard deviation of the initial weights of linear layers
+    # Above 0: of a change to each matrix of the layers (linear.py), which alone learns; saved models have it merged.
+    rank: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _part("features", FEATURE_CONFIGS, self.features))
@@ -64,6 +66,8 @@ class ModelConfig:
                     raise ValueError(f"{name} is {size}; it must be at most {LARGEST}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
+        if self.rank < 0:
+            raise ValueError(f"rank is {self.rank}; it must be 0 or more")
         if self.initial_deviation < 0:
             raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
         if self.width % self.heads:

@@ -4,14 +4,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from musicgen.checkpoint import DOWN, UP
+
 _MIN_ROWS = 8
 
 
 class Linear(nn.Linear):
     """A linear layer that gives each row the same result, to the last bit, alone and among up to seven others."""
 
+    up: nn.Parameter | None
+    down: nn.Parameter | None
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__(inputs, outputs, bias)
+        self.register_parameter(UP, None)
+        self.register_parameter(DOWN, None)
+
     def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
+        found = linear(input, self.weight, self.bias)
+        if self.up is None or self.down is None:
+            return found
+        return found + functional.linear(functional.linear(input, self.down), self.up)
+
+    def changed_by(self, rank: int) -> None:
+        """Add a change of the weight W, zero at first, that alone learns: W + U D, of low rank (Hu et al. 2022)."""
+        outputs, inputs = self.weight.shape
+        for part in self.parameters():
+            part.requires_grad_(False)
+        self.up = nn.Parameter(torch.zeros(outputs, rank))
+        self.down = nn.Parameter(torch.randn(rank, inputs) / inputs**0.5)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

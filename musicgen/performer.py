@@ -284,6 +284,11 @@ class Performer(nn.Module):
             self.head = None
             if not config.tie_embeddings:
                 self.head = Linear(config.width, config.vocabulary_size, bias=False)
+            if config.rank:
+                self.requires_grad_(False)
+                for module in self.blocks.modules():
+                    if isinstance(module, Linear):
+                        module.changed_by(config.rank)
         if seed is not None:
             generator = generator_from(seed)
             modules = [*self.blocks.named_modules(), ("head", self.head)]

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from musicgen.checkpoint import Card, checked_tensors, folder_of, read_card, shipped, weights_path
+from musicgen.checkpoint import Card, base_of, folder_of, named, read_card, tensors_of_model
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Player, Take
 from musicgen.critic import FILE as CRITIC
@@ -192,7 +192,7 @@ def _names(parts: int | str | Collection[int | str]) -> list[int | str]:
     return [one for n, one in enumerate(given) if one not in given[:n] or str(one)[:1] == ANOTHER]
 
 
-# A model's name is that of one in the package, the path of a folder, or `untrained:PRESET[:LANGUAGE]`.
+# A model's name is that of one in the package, of a style, the path of a folder, or `untrained:PRESET[:LANGUAGE]`.
 
 UNTRAINED = "untrained"
 DEFAULT = "ensemble"
@@ -201,8 +201,9 @@ DEFAULT = "ensemble"
 def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:
     """Return a model with its weights.
 
-    `name` is that of a model in the package (`musicgen.models()` lists them), the folder of a model or of a training
-    run, or "untrained:PRESET" for random weights. `device` is cpu, cuda or mps; auto takes a GPU if there is one.
+    `name` is that of a model in the package or a style (`musicgen.models()` lists them), the folder of a model or of a
+    training run, or "untrained:PRESET" for random weights. `device` is cpu, cuda or mps; auto takes a GPU if there is
+    one.
     """
     model = find(name, device)
     model.network  # noqa: B018  reads the weights, so that errors in them are raised here
@@ -226,7 +227,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         language=model_language,
         read_performer=partial(_read_performer, folder, device, card.sha256),
         read_network=partial(_read_network, folder, device, card.sha256),
-        read_critic=partial(_read_critic, folder),
+        read_critic=partial(_read_critic, folder, card),
         trained_length=card.trained_length,
         sha256=card.sha256,
         given=name,
@@ -252,8 +253,8 @@ def language_of(name: str) -> Language:
 
 
 def models() -> list[dict[str, Any]]:
-    """Describe each model in the package, without reading weights."""
-    return [described(name, folder) for name, folder in shipped().items()]
+    """Describe each model in the package and each style, without reading weights."""
+    return [described(name, folder) for name, folder in named().items()]
 
 
 def described(name: str, folder: Path) -> dict[str, Any]:
@@ -269,6 +270,7 @@ def described(name: str, folder: Path) -> dict[str, Any]:
         "parameters": found.parameters,
         "trained_length": found.trained_length,
         "validation_loss": found.training.get("validation_loss"),
+        "style": found.training.get("style"),
     }
 
 
@@ -308,13 +310,13 @@ def _read_network(folder: Path, device: str, sha256: str) -> Network:
     if device not in ("auto", "cpu"):
         device_of(device)  # which says what there is
     _check_same(card, sha256)
-    path = weights_path(folder, card)
-    return KernelNetwork(config, checked_tensors(path, config), path)
+    path, tensors = tensors_of_model(folder, config, card)
+    return KernelNetwork(config, tensors, path)
 
 
-def _read_critic(folder: Path) -> Critic | None:
-    """Read the critic in a model's folder, if there is one."""
-    path = folder / CRITIC
+def _read_critic(folder: Path, card: Card) -> Critic | None:
+    """Read the critic in a model's folder, or for a style in that of its base, if there is one."""
+    path = (base_of(card) if card.base else folder) / CRITIC
     return Critic.read(path) if path.is_file() else None
 
 

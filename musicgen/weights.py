@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,11 +29,11 @@ from musicgen.checkpoint import (
     Card,
     check_finite,
     check_shape,
-    checked_tensors,
     dequantised,
     does_not_belong,
     quantised,
     read_card,
+    tensors_of_model,
     weights_path,
 )
 from musicgen.config import ModelConfig
@@ -46,10 +46,14 @@ DTYPES = ("float32", "bfloat16", "int8")
 SMALL_POSITION = 1 << 12
 
 
-def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32") -> Card:
+def save(
+    folder: str | Path, model: Performer, card: Card, dtype: str = "float32",
+    only: Collection[str] | None = None,
+) -> Card:  # fmt: skip
     """Save a model and return its completed card.
 
-    `dtype` applies to the matrices of linear layers and embeddings; all other tensors keep their own.
+    `dtype` applies to the matrices of linear layers and embeddings; all other tensors keep their own. `only` names the
+    tensors of a style.
     """
     if dtype not in DTYPES:
         raise ValueError(f"weights cannot be stored as {dtype!r}; choose {', '.join(DTYPES)}")
@@ -57,7 +61,9 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     folder.mkdir(parents=True, exist_ok=True)
     _finish_interrupted_save(folder)
     # A single metadata entry: the order of several varies from run to run, and the hash with it.
-    weights = safetensors.torch.save(_stored(model, dtype), {"format": "pt"})
+    stored = _stored(model, dtype)
+    kept = stored if only is None else {name: stored[name] for name in only}
+    weights = safetensors.torch.save(kept, {"format": "pt"})
     card = replace(
         card,
         parameters=parameter_count(model),
@@ -78,8 +84,7 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
 def load(folder: str | Path, device: str | torch.device = "cpu") -> tuple[Performer, Card]:
     """Load a saved model in evaluation mode, and its card."""
     config, card = read_card(folder)
-    path = weights_path(Path(folder), card)
-    stored = checked_tensors(path, config)
+    path, stored = tensors_of_model(Path(folder), config, card)
     _check_position(config, stored, path)
     model = Performer(config, seed=None)
     _fill(model, stored, path)

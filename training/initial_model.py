@@ -41,7 +41,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             "start from a model of the data's language, or prepare the pieces again"
         )
     changes = config.model or {}
-    if fixed := [key for key in changes if key not in CHANGEABLE]:
+    if fixed := [key for key in changes if key not in (*CHANGEABLE, "rank")]:
         raise ValueError(
             f"model.{fixed[0]} is fixed by {source}, which the run starts from; only {', '.join(CHANGEABLE)} can be set"
         )
@@ -55,7 +55,7 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     if config.start is None or newest(Path(config.run)):
         return model
     trained, _ = load(folder_of(config.start))
-    model.load_state_dict(trained.state_dict())
+    model.load_state_dict({**model.state_dict(), **trained.state_dict()})  # with changes of rank
     return model
 
 

@@ -168,7 +168,7 @@ class Run:
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         step = self.state.step
-        if self.judges_start and not step:
+        if (self.judges_start or self.model.config.rank) and not step:
             with sums.paused():
                 self._validate(log, sums)
         batches = load(self.batches, step if self.state.batches is None else self.state.batches)

@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 
 from musicgen import checkpoint, weights
 from musicgen.checkpoint import CONFIG as MODEL_CONFIG
-from musicgen.checkpoint import shipped
+from musicgen.checkpoint import named
 from musicgen.performer import Performer
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import full_disk_named, lock_folder, make_folder, sync, write_whole
@@ -246,7 +246,7 @@ def plain(config: RunConfig) -> dict[str, Any]:
     plain = asdict(config)
     plain["run"] = str(Path(config.run).resolve())
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
-    if config.start is not None and config.start not in shipped():
+    if config.start is not None and config.start not in named():
         plain["start"] = str(Path(config.start).resolve())
     absolute = config.data.with_folders(folders)
     plain["data"]["folder"] = [*absolute] if isinstance(absolute, tuple) else absolute

@@ -44,7 +44,14 @@ class Validation:
         self.sequences = batches.validation(config.validation.sequences, self.length)
 
     def measure(self, devices: Devices, module: Any, code: Any) -> Measured:
-        """Measure a model's loss; the sequences are divided among the processes."""
+        """Measure a model's loss."""
+        return summary(*self.losses(devices, module, code), trained=self.trained)
+
+    def losses(self, devices: Devices, module: Any, code: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the losses of the sequences, and where they have tokens: (sequences, positions) each.
+
+        The sequences are divided among the processes.
+        """
         losses = torch.zeros(
             len(self.sequences), self.length, dtype=torch.float32, device=devices.device
         )
@@ -58,7 +65,8 @@ class Validation:
             losses[rows] = next_token_loss(logits, tokens[:, 1:]).float()
             counts[rows] = (tokens[:, 1:] != IGNORED).float()
         both = devices.sum(torch.stack([losses, counts]))
-        return summary(*both.cpu().double().numpy(), trained=self.trained)
+        losses, counts = both.cpu().double().numpy()
+        return losses, counts
 
 
 def summary(losses: np.ndarray, counts: np.ndarray, *, trained: int) -> Measured:

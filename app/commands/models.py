@@ -1,4 +1,4 @@
-"""`musicgen models`: list the models that are included, and others by their folders."""
+"""`musicgen models`: list the models that are included, the user's styles, and others by their folders."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ def run(arguments: argparse.Namespace) -> None:
     output.write("\n\n".join(map(_about, rows)))
 
 
+def _learned(style: dict[str, Any]) -> str:
+    """Say from what a style was learned, and what that gained."""
+    return (
+        f"a style of {style['of']}, learned from {style['files']} files on {style['learned']}: on the "
+        f"{style['held_out']} held out of them, loss {style['loss_after']:.3f}, before {style['loss_before']:.3f}"
+    )
+
+
 def _about(row: dict[str, Any]) -> str:
     """Describe a model in lines that fit a terminal."""
     from musicgen.playable import DEFAULT
@@ -55,7 +63,9 @@ def _about(row: dict[str, Any]) -> str:
         f"can {', '.join(ABILITIES.get(name) or name for name in row['can'])}",
         f"{row['parameters']:,} weights, {row['encoding']}, trained length {row['trained_length']:,}"
         + ("" if loss is None else f", loss {loss:.3f} nats per token"),
-        f"training data: {row['data'] or 'not named in its card'}",
+        f"training data: {row['data'] or 'not named in its card'}"
+        if row["style"] is None
+        else _learned(row["style"]),
     )
     lines = [
         fill(output.visible(fact), output.COLUMNS, initial_indent="  ", subsequent_indent="    ")

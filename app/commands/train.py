@@ -85,20 +85,25 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
 
 
 def train(
-    config: RunConfig, *, resume: bool, seconds: float | None = None
+    config: RunConfig, *, resume: bool, seconds: float | None = None, again: str = "--resume"
 ) -> dict[str, Any] | None:
-    """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped."""
+    """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped.
+
+    `again` names what continues a stopped run.
+    """
     from training.devices import processes
 
     try:
-        return _train(config, resume=resume, seconds=seconds)
+        return _train(config, resume=resume, seconds=seconds, again=again)
     except (ValueError, OSError):
         if processes()[0] == 0:
             raise
         raise SystemExit(2) from None  # the first process reports the error
 
 
-def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[str, Any] | None:
+def _train(
+    config: RunConfig, *, resume: bool, seconds: float | None, again: str
+) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import Devices, check_device, processes, with_precision
     from training.initial_model import language_of, model_config
@@ -123,8 +128,8 @@ def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[st
         devices = Devices(config.device)
         if isinstance(batches, PromptBatches):
             _prepare(batches, devices)
-            return _fit(PreferenceRun(config, devices, batches, seconds), remarks)
-        return _fit(Run(config, devices, batches, seconds), remarks)
+            return _fit(PreferenceRun(config, devices, batches, seconds), remarks, again)
+        return _fit(Run(config, devices, batches, seconds), remarks, again)
 
 
 def _prepare(batches: PromptBatches, devices: Devices) -> None:
@@ -150,7 +155,7 @@ def _prepare(batches: PromptBatches, devices: Devices) -> None:
         batches.prepare(takes, doubts, devices, progress)
 
 
-def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
+def _fit(run: Run, remarks: list[str], again: str) -> dict[str, Any] | None:
     from training import run_folder
     from training.comparison import draw_runs
     from training.loop import MODEL, STOPPED
@@ -175,7 +180,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     if ending == STOPPED:
         found = run_folder.newest(run.folder)
         saved = state.step if found is None else int(found.name)
-        output.remark([f"Saved at step {saved:,}{of}; continue with --resume."])
+        output.remark([f"Saved at step {saved:,}{of}; continue with {again}."])
         raise KeyboardInterrupt
     curves = run.folder / "curves.png"
     draw_runs({run.folder.name: [run.folder]}, curves, run.config.data.length)
@@ -236,9 +241,11 @@ class TrainingProgress:
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
         self._show, self._text, self._lines = show, "", Lines()
+        self._first: tuple[int, float] | None = None  # step of this session, and when it was over
 
     def stepped(self, step: int, steps: int) -> None:
         """Advance the bar."""
+        self._first = self._first or (step, time.monotonic())
         self._show(step, steps, self._text)
 
     def progress(self, progress: Progress) -> None:
@@ -251,4 +258,12 @@ class TrainingProgress:
             self._text += f", validation {progress.validation:.4f}"
         self._show(step, steps, self._text)
         if self._lines.is_due(step == steps):
-            output.remark([f"step {step:,} of {steps:,}: {self._text}"])
+            output.remark([f"step {step:,} of {steps:,}: {self._text}{self._left(step, steps)}"])
+
+    def _left(self, step: int, steps: int) -> str:
+        """Say how many minutes are left, by the pace of this session."""
+        first, began = self._first or (step, 0.0)
+        if not first < step < steps:
+            return ""
+        minutes = (time.monotonic() - began) / (step - first) * (steps - step) / 60
+        return f", {minutes:.1f} minutes left"

@@ -19,7 +19,7 @@ from app.web.browser_python import NOT_OF_NUMPY, NOT_OF_STDLIB, archives, numpys
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, POLICY, TITLE, html, page_facts
 from musicgen import playable
-from musicgen.checkpoint import folder_of, read_card, weights_path
+from musicgen.checkpoint import Card, base_of, folder_of, read_card, weights_path
 from musicgen.critic import FILE as CRITIC
 from musicgen.kernel.packing import lacking
 from tokenization.whole_file import write_whole
@@ -75,7 +75,8 @@ def write(
             Content(f"python/{name}", data)
             for name, data in archives(pyodide, numpy, compiles=compiles).items()
         ),
-        *(one for model in found for one in model.files),
+        # A style and its base may both be models of the page.
+        *{one.address: one for model in found for one in model.files}.values(),
     ]
     packed = [Content(one.address + PACKED, _gzipped(one.data)) for one in program]
     everything = [
@@ -162,6 +163,20 @@ def _files(root: Path) -> Iterator[Path]:
     )
 
 
+def _model_files(folder: Path, card: Card) -> list[Content]:
+    """Return the files of a model, in a folder of the package."""
+    paths = {
+        "config.json": folder / "config.json",
+        "model.safetensors": weights_path(folder, card),
+        CRITIC: folder / CRITIC,
+    }
+    return [
+        Content(f"musicgen/pretrained/{card.name}/{place}", path.read_bytes())
+        for place, path in paths.items()
+        if path.is_file()
+    ]
+
+
 @dataclass(frozen=True)
 class _Model:
     given: str
@@ -180,16 +195,10 @@ class _Model:
             raise ValueError(
                 f"{card.name} cannot play in a browser, since the kernel does not know {lack}"
             )
-        paths = {
-            "config.json": folder / "config.json",
-            "model.safetensors": weights_path(folder, card),
-            CRITIC: folder / CRITIC,
-        }
-        own = [
-            Content(f"musicgen/pretrained/{card.name}/{place}", path.read_bytes())
-            for place, path in paths.items()
-            if path.is_file()
-        ]
+        own = _model_files(folder, card)
+        if card.base:
+            base = base_of(card)
+            own += _model_files(base, read_card(base)[1])
         return cls(given, card.name, own, str(card.training.get("licence", "as its maker says")))
 
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from musicgen import playable
-from musicgen.checkpoint import shipped
+from musicgen.checkpoint import named
 from musicgen.playable import Playable
 from tokenization.language import Language
 
@@ -35,7 +35,7 @@ class OfferedModels:
     """The models by name, opened when first used; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
-        names = [*([first] if first else []), *(shipped() or [UNTRAINED])]
+        names = [*([first] if first else []), *(named() or [UNTRAINED])]
         self.trained = not all(name.startswith(playable.UNTRAINED) for name in names)
         self.languages: dict[str, Language] = {name: playable.language_of(name) for name in names}
         self._found: dict[str, Playable] = {}

@@ -10,12 +10,14 @@ from typing import Any
 
 from app.web.composing.requests import MOST_BARS, MOST_DRAWN, MOST_VARIATIONS, unsupported
 from app.web.offered_models import EXAMPLES, OfferedModels
+from musicgen.checkpoint import styles
 from musicgen.generation.request import DRAWN
 from musicgen.generation.sampling import CONTROLS, MUSICAL
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
 PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
+YOURS = "your style"  # for those of the user
 STYLES = ("tokens", "page", "roll", "small")  # in the order of use
 # The browser loads nothing from other servers, whatever a part of the page requests.
 POLICY = (
@@ -54,13 +56,14 @@ def html(address: str, facts: dict[str, Any], *more: str) -> str:
 
 def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
     """Return the data that the page's scripts need at the start."""
+    own = styles()
     return {
         "assets": address,
         "licences": f"{address}/vendor/LICENCES.txt",
         "models": [
             {
                 "name": name,
-                "player": PLAYERS[language.name],
+                "player": YOURS if name in own else PLAYERS[language.name],
                 "language": language.name,
                 "idea": language.beginnings() or None,
                 "parts": [*language.parts],

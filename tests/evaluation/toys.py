@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from musicgen.checkpoint import Card
+from musicgen.checkpoint import Card, styles_folder
 from musicgen.config import ModelConfig
 from musicgen.performer import Performer
 from musicgen.playable import Playable
-from musicgen.weights import save
+from musicgen.weights import load, save
 from tests.musicgen.toys import toy_config
 from tokenization.language import Language, language
 
@@ -46,3 +46,18 @@ def write_model(folder: Path, spoken: str, position: Any, **training: object) ->
     card = Card(name=folder.name, language=speaker.spec(), trained_length=16, training=training)
     save(folder, Performer(config).eval(), card)
     return str(folder)
+
+
+def write_style(name: str, base: str | Path) -> Path:
+    """Save a style that changes all matrices in the layers of its base."""
+    trained, card = load(base)
+    model = Performer(replace(trained.config, rank=2))
+    model.load_state_dict({**model.state_dict(), **trained.state_dict()})
+    changes = {name: part for name, part in model.named_parameters() if part.requires_grad}
+    with torch.no_grad():
+        for part in changes.values():
+            part.normal_(0, 0.3, generator=torch.Generator().manual_seed(len(part)))
+    model.config = trained.config
+    told = replace(card, name=name, base={"name": str(base), "sha256": card.sha256})
+    save(styles_folder() / name, model, told, only=changes)
+    return styles_folder() / name

@@ -93,6 +93,7 @@ class PrepareOptions:
 
     language: str | None = None  # by default the source's
     validation: float = 0.05  # held out if the source has no split; by works, for test too
+    exactly: bool = False  # hold out just this fraction of the works, at least one, and no test
     test_only: bool = False  # hold out all pieces, regardless of their splits
     workers: Workers | None = None  # by default one per processor; 0: this process
     replace: bool = False  # replace a prepared set at the destination
@@ -144,8 +145,11 @@ def prepare(
                     f"none of the {len(found.pieces)} pieces of {folder} could be prepared{first}"
                 )
             # If the source has no splits, works are held out.
-            if target.name == BY_WORKS and all(writer.work_names) and not options.test_only:
-                writer.split_by_works(options.validation, by_name=kind.by_name)
+            by_works = target.name == BY_WORKS or options.exactly
+            if by_works and all(writer.work_names) and not options.test_only:
+                writer.split_by_works(
+                    options.validation, by_name=kind.by_name, exactly=options.exactly
+                )
             description = {
                 "tool": program(),
                 "source": {

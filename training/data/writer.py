@@ -102,9 +102,10 @@ class PreparedWriter:
         self.work_names.append(work)
         self.works.append(works)
 
-    def split_by_works(self, fraction: float, *, by_name: bool) -> None:
-        """Assign each file to the split of its work; the fraction is held out for validation and again for test."""
-        self._splits = split_works(self.work_names, self.works, fraction, by_name=by_name)
+    def split_by_works(self, fraction: float, *, by_name: bool, exactly: bool) -> None:
+        """Assign each file to the split of its work (works.py)."""
+        names, works = self.work_names, self.works
+        self._splits = split_works(names, works, fraction, by_name=by_name, exactly=exactly)
 
     def commit(self, meta: dict[str, Any], licence: Path | None = None) -> None:
         """Write the description, copy the source's licence, and move the set to its destination."""

@@ -12,11 +12,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.web.desk import NOT_KEPT
 from app.web.folder import SILENT, Made, write
-from app.web.offered_models import example
+from app.web.offered_models import OfferedModels, example
+from app.web.page import YOURS, page_facts
 from app.web.tab import Tab
 from tests.app.web.browser import MODEL, Server
 from tests.app.web.hands import SHOWN, await_end, go_on, send
 from tests.app.web.sites import hashes_in, save_small, served, write_site
+from tests.evaluation.toys import write_style
 from tests.musicgen.kernel.test_same_music import GOLDEN
 from tests.tokenization.notation.scores import bars, note, score
 
@@ -146,6 +148,23 @@ def test_a_folder_has_all_files_that_the_page_names(tmp_path: Path, small: Path)
     assert "numpy/f2py/core.py" not in program
     assert (newest / "python/LICENSE.numpy").read_text() == "BSD"
     assert gzip.decompress((newest / "soundfont.sf2").read_bytes()) == b"sfbk"
+
+
+def test_a_style_is_offered_and_written_with_its_base(tmp_path: Path, small: Path, monkeypatch):
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    write_style("mine", small)
+    players = {one["name"]: one["player"] for one in page_facts(OfferedModels(), "")["models"]}
+    assert players["mine"] == YOURS
+    assert {*players.values()} == {YOURS, "band"}
+    folder = tmp_path / "page"
+    made(folder, Path("mine"))
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    facts = json.loads(page.split('id="mg-facts">')[1].split("</script>")[0])
+    assert [(model["name"], model["player"]) for model in facts["models"]] == [("mine", YOURS)]
+    files = {one["path"] for one in facts["program"]["files"]}
+    weights = {f"musicgen/pretrained/{name}/model.safetensors" for name in ("mine", "small")}
+    assert weights < files
 
 
 def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, small: Path):

@@ -21,13 +21,18 @@ from tokenization.prepared import SPLITS
 from tokenization.score import Score, Track, sustained
 
 
+def place_of(name: str) -> float:
+    """Return a number from 0 to 1 by the hash of a name."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
 def split_of(name: str, fractions: Mapping[str, float]) -> str:
     """Return the split of a name by its hash, so that adding files moves no piece to another split.
 
     The fractions are those of the held-out splits; their order matters.
     """
-    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
-    place = int.from_bytes(digest[:8], "big") / 2**64
+    place = place_of(name)
     for split, fraction in fractions.items():
         if place < fraction:
             return split

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tokenization.score import Score, steps_of
-from training.data.sources.source import split_of
+from training.data.sources.source import place_of, split_of
 
 STEPS_PER_BEAT = 24
 OPENING, OPENING_PITCHES = 16, 24  # least onsets of the highest line, with rhythm and without
@@ -73,18 +73,24 @@ def _groups(keys: Sequence[Sequence[str]]) -> list[str]:
 
 
 def split_works(
-    names: Sequence[str], works: Sequence[Sequence[str]], fraction: float, *, by_name: bool
-) -> list[str]:
+    names: Sequence[str], works: Sequence[Sequence[str]], fraction: float, *, by_name: bool,
+    exactly: bool = False,
+) -> list[str]:  # fmt: skip
     """Return the split of each piece, given its name in the source and its work's keys.
 
     The fraction is held out for validation and for test. A work's split follows from a hash: of its first key, so that
-    it is the same in every set, or of its name.
+    it is the same in every set, or of its name. `exactly` holds out just the fraction of the works, at least one, for
+    validation alone.
     """
     groups = _groups([[f"name {name}", *keys] for name, keys in zip(names, works, strict=True)])
     first: dict[str, str] = {}
     for group, name, keys in zip(groups, names, works, strict=True):
         own = name if by_name or not keys else keys[0]
         first[group] = min(first.get(group, own), own)
+    if exactly:
+        order = sorted(first, key=lambda group: place_of(first[group]))
+        held_out = {*order[: max(1, round(fraction * len(order)))]}
+        return ["validation" if group in held_out else "train" for group in groups]
     # Test first: it then has the names that sets in other languages hold out for validation, so that no model of
     # theirs was trained on them.
     order = ("test", "validation")

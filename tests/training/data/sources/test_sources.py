@@ -237,6 +237,17 @@ def test_works_that_share_a_key_share_a_split():
     assert all(len(splits) == 1 for splits in of_key.values())
 
 
+@pytest.mark.parametrize(("count", "held_out"), [(2, 1), (5, 1), (7, 1), (10, 2), (50, 10)])
+def test_exactly_a_fraction_of_works_is_held_out(count: int, held_out: int):
+    names = [f"n{n // 2}" for n in range(2 * count)]  # two files of each work
+    found = split_works(names, [()] * len(names), 0.2, by_name=False, exactly=True)
+    assert found[::2] == found[1::2]
+    assert (found.count("validation"), found.count("train")) == (
+        2 * held_out,
+        2 * (count - held_out),
+    )
+
+
 ENSEMBLE = language("ensemble")
 
 
