@@ -184,8 +184,11 @@ async def measure(server: Server, given: Any) -> int:
     readings: list[tuple[float, dict[int, float]]] = []
 
     async def visitors(times: Times) -> None:
-        seconds = given.seconds / (TURNS if given.hostile else 1)
+        seconds, before = given.seconds / (TURNS if given.hostile else 1), len(times[WHOLE])
         await visit(server.address, given, seconds, times, errors)
+        if given.hostile:
+            named = "under siege" if times is besieged else "alone"
+            print(row(f"{WHOLE}, {named}", times[WHOLE][before:]), flush=True)
 
     watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
     await visitors(alone)
