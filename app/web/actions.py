@@ -36,6 +36,7 @@ LIMITS = Limits(seconds=600, tokens=1 << 15)
 FIRST_SECONDS = 0.02  # between checks for the first note
 PAUSE_SECONDS = 0.2  # between views of growing music, or more with many requests:
 PAUSE_A_REQUEST = 0.05
+WAITS_SECONDS = 1.0  # without news, until a view says so: only by sending something is it found that nobody is there
 LONGEST_NAME = 64  # of a job
 
 
@@ -158,10 +159,13 @@ class PageActions:
             view = streamed.begun()
         yield view
         with self.at_work(streamed, client) as job:
-            pause, seen = FIRST_SECONDS, 0
+            pause, seen, told = FIRST_SECONDS, 0, time.monotonic()
             while not job.wait(pause):
                 if wishes.stop.is_set():
                     job.cancel()
+                if time.monotonic() > told + WAITS_SECONDS:
+                    yield {"state": "running", "takes": []}
+                    told = time.monotonic()
                 if job.steps == seen:
                     continue
                 with alone.held:
@@ -170,6 +174,7 @@ class PageActions:
                     spent = time.monotonic() - since
                 if view is not None:
                     yield view
+                    told = time.monotonic()
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
             spent = time.monotonic() - begun

@@ -152,6 +152,7 @@ export class Composer {
   }
 
   take(run, view, ask, parent) {
+    if (!view.takes.length) return; // nothing new
     if (!run.ids) return this.begin(run, view, ask, parent);
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
