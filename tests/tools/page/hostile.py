@@ -124,9 +124,9 @@ HOSTILE: dict[str, Callable[[Client], Awaitable[httpx.Response]]] = {
 }
 
 
-async def molest(client: Client, kind: str, is_over: Callable[[], bool], met: Counter[str]) -> None:
+async def molest(client: Client, kind: str, met: Counter[str]) -> None:
     """Send one kind of hostile request again and again."""
-    while not is_over():
+    while True:
         try:
             met[f"{kind}: {(await HOSTILE[kind](client)).status_code}"] += 1
         except httpx.HTTPError:
@@ -134,22 +134,17 @@ async def molest(client: Client, kind: str, is_over: Callable[[], bool], met: Co
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def hold(address: str, is_over: Callable[[], bool], met: Counter[str]) -> None:
-    """Keep many connections open with an incomplete request, and replace those that are closed."""
+async def hold(address: str, met: Counter[str]) -> None:
+    """Keep a connection open with an incomplete request, and replace it once it is closed."""
     host, port = address.removeprefix("http://").split(":")
-
-    async def one() -> None:
-        while not is_over():
-            with suppress(OSError):
-                reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(b"GET / HTTP/1.1\r\nHost: loc")
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(reader.read(1), 1)
-                    met["half a request: hung up on"] += 1
-                writer.close()
-            await asyncio.sleep(PAUSE_SECONDS)
-
-    await asyncio.gather(*(one() for _ in range(HALVES)))
+    while True:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET / HTTP/1.1\r\nHost: loc")
+            await reader.read(1)
+            met["half a request: hung up on"] += 1
+            writer.close()
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def attack(address: str, count: int, only: str, over: Event) -> Counter:
@@ -161,11 +156,13 @@ def attack(address: str, count: int, only: str, over: Event) -> Counter:
     kinds = [kind for kind in HOSTILE if only in kind]
 
     async def all_at_once() -> None:
-        async with visitor_from(address, ADDRESS) as client:
-            acts = [molest(client, kinds[n % len(kinds)], over.is_set, met) for n in range(count)]
-            if not only:
-                acts.append(hold(address, over.is_set, met))
-            await asyncio.gather(*acts)
+        async with visitor_from(address, ADDRESS) as client, asyncio.TaskGroup() as group:
+            acts = [molest(client, kinds[n % len(kinds)], met) for n in range(count)]
+            holds = [hold(address, met) for _ in range(0 if only else HALVES)]
+            tasks = [group.create_task(one) for one in acts + holds]
+            await asyncio.to_thread(over.wait)
+            for task in tasks:
+                task.cancel()
 
     asyncio.run(all_at_once())
     return met
