@@ -19,7 +19,7 @@ from tests.tools.page.own_files import DRUMS, Row, midi, part
 
 API = "/gradio_api"
 FILE = {"meta": {"_type": "gradio.FileData"}}
-LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]  # the longest continuation allowed
+LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, "", 8]  # the longest continuation allowed
 PAUSE_SECONDS = 0.05  # between the requests of a hostile visitor
 SLOW = scores.compressed(scores.score(scores.bars(*["<note><rest/></note>" * 9900] * 40)))
 HALVES = 200  # connections with an incomplete request

@@ -32,7 +32,7 @@ from pretty_midi import PrettyMIDI
 from app.web.offered_models import EXAMPLES, example
 from tests.app.web.browser import Server, started
 from tests.tools.options import options
-from tests.tools.page.hostile import attack, visitor_from
+from tests.tools.page.hostile import API, attack, visitor_from
 from tokenization.processes import CONTEXT
 
 MOST_RATIO = 2.0  # of the waiting time under siege
@@ -190,6 +190,9 @@ async def measure(server: Server, given: Any) -> int:
             named = "under siege" if times is besieged else "alone"
             print(row(f"{WHOLE}, {named}", times[WHOLE][before:]), flush=True)
 
+    if given.hostile:  # whose first request would load the endpoints of programs, once
+        async with visitor_from(server.address, 0) as client:
+            await client.get(f"{API}/info")
     watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
     await visitors(alone)
     for _ in range(TURNS // 2 if given.hostile else 0):
