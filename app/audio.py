@@ -17,6 +17,7 @@ from tokenization.workers import Bounds, Failed, Worker
 
 # For one piece: 20 minutes of sound are 230 MB, of which the renderer holds several copies.
 BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
+NICE = 5  # lower priority than composing, as readers have
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
 LARGEST_GAIN = 12.0  # enough for a single loud note to reach the peak; near silence stays quiet
@@ -67,6 +68,8 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     import midirenderer
 
     midi, soundfont, path = task
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     try:
         wave = levelled(midirenderer.render_wave_from(soundfont.read_bytes(), midi))
     except RuntimeError as error:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from app.web.composing.engines import Composing, Limits, Writing
 from app.web.composing.opened_files import (
@@ -35,6 +36,7 @@ LIMITS = Limits(seconds=600, tokens=1 << 15)
 FIRST_SECONDS = 0.02  # between checks for the first note
 PAUSE_SECONDS = 0.2  # between views of growing music, or more with many requests:
 PAUSE_A_REQUEST = 0.05
+WAITS_SECONDS = 1.0  # without news, until a view says so: only by sending something is it found that nobody is there
 LONGEST_NAME = 64  # of a job
 
 
@@ -47,6 +49,13 @@ class Wishes:
     settled: set[int] = field(default_factory=set)  # takes that stay as they are shown
 
 
+class Lock:
+    """A lock that is dropped with its last user."""
+
+    def __init__(self) -> None:
+        self.held = threading.Lock()
+
+
 class PageActions:
     """The actions of the page."""
 
@@ -55,9 +64,13 @@ class PageActions:
         models: OfferedModels,
         composer: Composing,
         reader: FileReader,
+        place: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        self.models, self.composer, self.reader = models, composer, reader
+        """Act by means of a composer and a reader; a client waits for a `place` to have sound rendered."""
+        self.models, self.composer, self.reader, self.place = models, composer, reader, place
         self._jobs: dict[str, Wishes] = {}
+        # Held while views are made: those of large pieces, of one client, do not keep all others from the interpreter.
+        self._views: WeakValueDictionary[str, Lock] = WeakValueDictionary()
         self._ahead: Writing | None = None  # the last prompt that was read ahead
 
     def warm(self) -> None:
@@ -141,25 +154,35 @@ class PageActions:
     def _play(
         self, streamed: StreamedTakes, wishes: Wishes, client: str
     ) -> Iterator[dict[str, Any]]:
-        begun = time.monotonic()
-        yield streamed.begun()
+        begun, alone = time.monotonic(), self._views.setdefault(client, Lock())
+        with alone.held:
+            view = streamed.begun()
+        yield view
         with self.at_work(streamed, client) as job:
-            pause, seen = FIRST_SECONDS, 0
+            pause, seen, told = FIRST_SECONDS, 0, time.monotonic()
             while not job.wait(pause):
                 if wishes.stop.is_set():
                     job.cancel()
+                if time.monotonic() > told + WAITS_SECONDS:
+                    yield {"state": "running", "takes": []}
+                    told = time.monotonic()
                 if job.steps == seen:
                     continue
-                seen, since = job.steps, time.monotonic()
-                if (view := streamed.more(job.bars)) is not None:
+                with alone.held:
+                    seen, since = job.steps, time.monotonic()
+                    view = streamed.more(job.bars)
                     spent = time.monotonic() - since
+                if view is not None:
                     yield view
+                    told = time.monotonic()
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
             spent = time.monotonic() - begun
             state = "stopped" if wishes.stop.is_set() else end_state(job, spent)
         files = partial(self.reader.files, client=client)
-        yield streamed.finished(state, spent, files, {*wishes.settled})
+        with alone.held:
+            view = streamed.finished(state, spent, files, {*wishes.settled})
+        yield view
 
     @contextmanager
     def at_work(self, streamed: StreamedTakes, client: str) -> Iterator[Writing]:

@@ -271,7 +271,8 @@ def add_api(api: Api) -> None:
         data, name = api.sent(file)
         data = actions.reader.as_midi(data, name, client_of(request))
         path = api.folder() / f"{_file_name(title_of(name))}.wav"
-        render_to(path, data, api.soundfont)
+        with actions.place(client_of(request)):
+            render_to(path, data, api.soundfont)
         return _handed_out(path)
 
     def score(file: FileData, request: gr.Request | None = None) -> FileData:

@@ -160,9 +160,13 @@ class Endpoints:
         data = await run_in_threadpool(self.desk.midi, await read_form(request))
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
-        await run_in_threadpool(render_to, path, data, self.soundfont)
+        await run_in_threadpool(self._render, client_of(request), path, data)
         gone = BackgroundTask(path.unlink, missing_ok=True)  # unless the client disconnects
         return FileResponse(path, media_type="audio/wav", background=gone)
+
+    def _render(self, client: str, path: Path, data: bytes) -> None:
+        with self.desk.actions.place(client):
+            render_to(path, data, self.soundfont)
 
 
 def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -228,7 +232,10 @@ def open_page(
     soundfont: Path | None, browser: bool, share: bool, mcp: bool, token: str = "",
 ) -> tuple[PageActions, Served | Launched]:  # fmt: skip
     """Start the server on a bound socket; with a token, only programs that know it write in one step."""
-    actions, room = PageActions(OfferedModels(model), composer, FileReader(Readers().ask)), Room()
+    readers, room = Readers(), Room()
+    actions = PageActions(
+        OfferedModels(model), composer, FileReader(readers.ask), place=readers.place
+    )
     files.mkdir(mode=0o700, exist_ok=True)
     routes = page_routes(actions.models, soundfont)
     routes += Endpoints(Desk(actions), soundfont, files).routes()

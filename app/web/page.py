@@ -13,6 +13,7 @@ from app.web.offered_models import EXAMPLES, OfferedModels
 from musicgen.checkpoint import styles
 from musicgen.generation.request import DRAWN
 from musicgen.generation.sampling import CONTROLS, MUSICAL
+from tokenization.midi.instruments import INSTRUMENTS
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
@@ -77,6 +78,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         "mostVariations": MOST_VARIATIONS,
         "mostDrawn": MOST_DRAWN,
         "usuallyDrawn": DRAWN,
+        "instruments": INSTRUMENTS,
         "sampling": [
             {"name": name, "value": getattr(MUSICAL, name) or 0, **asdict(control)}
             for name, control in CONTROLS.items()

@@ -7,7 +7,8 @@ The same request always gives the same music, and variation i is the same whatev
 else the model is asked meanwhile: to the last bit, since each row is computed by itself (batch.py). If the kernel
 computes the model, that is so on every machine.
 
-Where there is not room for all, the owners who have had the least of the machine's time are served first. With
+Where there is not room for all, the owners who have had the least of the machine's time are served first, and those who
+have had much more wait for them: no owner's requests, however many and long, take more time than another's. With
 listeners, rows take their first steps before all others.
 """
 
@@ -140,6 +141,7 @@ KEPT_PROMPTS = 4  # read prompts without a request, kept so that another take ca
 KEPT_BYTES = 1 << 25  # … if their states are no larger
 READ_SECONDS = 0.2  # of reading prompts, or one window, before other rows get a step
 TURN_STEPS = 16  # for which the same rows advance, where there is not room for all
+AHEAD_SECONDS = 0.5  # more of the time than another at work, from which an owner waits
 FIRST_STEPS = 12  # of a row: enough to reach its first note, they come before all others …
 FIRST_SECONDS = 1.0  # … unless its owner has had more time than another by this much
 
@@ -221,12 +223,29 @@ class Engine:
             if admitted and admitted + row.size > self._capacity:
                 return
             admitted += row.size
+            self._join(row.job.owner)
             row.stage = Stage.READING
+
+    def _join(self, owner: str) -> None:
+        """Let an owner begin to be served like the others, for whom it would otherwise be far behind."""
+        if served := {row.job.owner for row in self._served} - {owner}:
+            least = min(self._seconds[other] for other in served)
+            self._seconds[owner] = max(self._seconds[owner], least)
+
+    @property
+    def _served(self) -> list[Row]:
+        """The rows that are read or written."""
+        return [row for row in self._rows if row.stage is not Stage.WAITING]
+
+    def _due(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows of owners who have not had much more time than another whose rows are served."""
+        least = min((self._seconds[row.job.owner] for row in self._served), default=0.0)
+        return [row for row in rows if self._seconds[row.job.owner] <= least + AHEAD_SECONDS]
 
     def _read(self) -> None:
         """Read prompts, the shortest first: for READ_SECONDS if other rows are playing, else to the end of one."""
         begun = time.monotonic()
-        while reading := self._at(Stage.READING):
+        while reading := self._due(self._at(Stage.READING)):
             job = self._ranked(reading, lambda row: len(row.job.ids))[0].job
             since = time.monotonic()
             with self._blaming(job):
@@ -321,7 +340,7 @@ class Engine:
 
     def _next_turn(self) -> list[Row]:
         turn, size = [], 0
-        for row in self._ranked(self._beginning() or self._at(Stage.PLAYING)):
+        for row in self._ranked(self._beginning() or self._due(self._at(Stage.PLAYING))):
             size += row.size
             if size > STEP_ROWS and turn:
                 break

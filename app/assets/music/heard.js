@@ -9,11 +9,11 @@ export const isHeard = (mix, index) =>
 const volumeOf = (mix, index) => mix[index]?.volume ?? FULL;
 const isSilent = (mix, index) => !isHeard(mix, index) || volumeOf(mix, index) === 0;
 
-// The indices of the tracks that have notes.
+// The sorted indices of the tracks that have notes.
 export function tracksWithNotes(piece) {
   const found = new Set();
   for (let i = 4; i < piece.notes.length; i += WIDTH) found.add(piece.notes[i]);
-  return [...found];
+  return [...found].sort((a, b) => a - b);
 }
 
 export const isAllSilent = (piece, mix) =>

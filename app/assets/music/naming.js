@@ -1,12 +1,12 @@
 // Parts of a piece in requests for music.
 import { tracksWithNotes } from "./heard.js";
-import { INSTRUMENTS } from "./instruments.js";
 
-// A track in a request: its number among those with notes, which are all that the server reads; a silent one is a new part.
-export function partOf(piece, index) {
+// A track in a request: its number among those with notes, which are all that the server reads; a silent one is a new part
+// for one of the instruments.
+export function partOf(piece, index, instruments) {
   const { drum, program } = piece.tracks[index],
-    number = [...tracksWithNotes(piece)].sort((a, b) => a - b).indexOf(index);
-  return number >= 0 ? number : drum ? "drums" : `+${INSTRUMENTS[program]}`;
+    number = tracksWithNotes(piece).indexOf(index);
+  return number >= 0 ? number : drum ? "drums" : `+${instruments[program]}`;
 }
 
 // Names in a sentence.

@@ -258,13 +258,18 @@ export class App {
     if (!this.player.playing) this.player.load(entry);
   }
 
+  // Some tracks of a piece in a request.
+  partsOf(piece, tracks) {
+    return tracks.map((track) => partOf(piece, track, this.facts.instruments));
+  }
+
   // Apply an action to the selected bars of the piece or of a take.
   bars(id, act, { first, stop }, tracks = []) {
     this.say("");
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (this.desk.open.current !== id) this.use(id);
-    const parts = tracks.map((track) => partOf(piece, track));
+    const parts = this.partsOf(piece, tracks);
     if (act === "rewrite")
       return this.composer.start({ kind: "infill", first: first + 1, last: stop, parts });
     if (act === "continue") {

@@ -3,6 +3,7 @@ import { bytesFrom } from "../desk/file.js";
 import { interrupted, newId } from "../desk/state.js";
 import { chordsAfter } from "../music/chords.js";
 import { Clock } from "../music/clock.js";
+import { listed } from "../music/naming.js";
 import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
@@ -25,6 +26,14 @@ export function titleOf(parent, number) {
 export function nextNumber(entries, parent) {
   const isTake = (one) => one.kind === "take" && one.parent === (parent?.id ?? null);
   return 1 + Math.max(-1, ...entries.filter(isTake).map((one) => one.number));
+}
+
+// What takes have new, in words: 8 bars, or 2 takes of 8 bars.
+function written(takes) {
+  const all = new Set(takes.map(({ region: { first, stop } }) => stop - first)),
+    lengths = [...all].sort((a, b) => a - b),
+    bars = listed([...lengths.slice(0, -1), count(lengths.at(-1), "bar")]);
+  return takes.length > 1 ? `${takes.length} takes of ${bars}` : bars;
 }
 
 export class Composer {
@@ -143,6 +152,7 @@ export class Composer {
   }
 
   take(run, view, ask, parent) {
+    if (!view.takes.length) return; // nothing new
     if (!run.ids) return this.begin(run, view, ask, parent);
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
@@ -150,7 +160,7 @@ export class Composer {
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
       ending =
         view.state === "done"
-          ? `${count(run.ids.length, "take")} ready in ${view.seconds} s.`
+          ? `${written(view.takes)} in ${view.seconds} s.`
           : `Stopped${STOPS[view.state]} after ${view.seconds} s; the notes so far are kept.`;
     if (!this.app.trade?.on) this.app.say(isHere ? ending : `${ending} See the history.`);
   }

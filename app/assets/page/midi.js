@@ -3,25 +3,21 @@ import { Ports } from "../sound/ports.js";
 import { action, check, choice, field, menu, onFields } from "../widgets/parts.js";
 
 const BROWSER = ["", "This browser"];
-const CLOCKS = ["None", "Send clock and position", "Follow clock and position"];
-const NAMES = ["none", "send", "follow"];
+const CLOCKS = {
+  none: "None",
+  send: "Send clock and position",
+  follow: "Follow clock and position",
+};
 const NOT_ALLOWED = "The browser does not support MIDI, or it is not allowed for this page.";
 
 export function midiMenu(app) {
   const ports = (app.ports = new Ports(app.player)),
     out = choice("midiOut", "Play on", [BROWSER]),
-    clock = choice(
-      "midiClock",
-      "MIDI clock",
-      NAMES.map((name, n) => [name, CLOCKS[n]]),
-    ),
+    clock = choice("midiClock", "MIDI clock", Object.entries(CLOCKS)),
     latency = field("midiLatency", "Latency (ms)", "input", { type: "number", value: 0 }),
     lead = check("midiCountIn", "Count in one bar"),
-    box = menu(
-      "MIDI",
-      [action("Find MIDI ports", find), out, clock, latency, lead],
-      "mg-playback mg-midi",
-    );
+    within = [action("Find MIDI ports", find), out, clock, latency, lead],
+    box = menu("MIDI", within, "mg-playback mg-midi");
   async function find() {
     await ports.open().catch(() => app.fail(NOT_ALLOWED));
     if (!ports.access) return;

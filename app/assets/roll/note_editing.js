@@ -1,18 +1,6 @@
 // Editing notes: with the pointer, draw, move, resize at the right edge, select with Shift; by keys, all of it. Each edit gives
 // a new piece.
-import {
-  drawn,
-  gridOf,
-  indexOf,
-  lengthened,
-  louder,
-  moved,
-  pasted,
-  quantisedTo,
-  removed,
-  shaded,
-  toGrid,
-} from "../music/edits.js";
+import * as edits from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at the end of a note that resize it; at most a third of the note, so that it can be moved
@@ -20,11 +8,11 @@ const doing = (words, edit, ...by) => ({
   words,
   edit: (piece, chosen) => edit(piece, chosen, ...by),
 });
-const DELETE = doing("deleting notes", removed);
-const shift = (ticks, steps) => doing("moving notes", moved, ticks, steps);
-const longer = (ticks) => doing("changing note lengths", lengthened, ticks);
-const shade = (by) => doing("changing velocities", louder, by);
-const quantise = (grid) => doing("quantising notes", quantisedTo, grid);
+const DELETE = doing("deleting notes", edits.removed);
+const shift = (ticks, steps) => doing("moving notes", edits.moved, ticks, steps);
+const longer = (ticks) => doing("changing note lengths", edits.lengthened, ticks);
+const shade = (by) => doing("changing velocities", edits.louder, by);
+const quantise = (grid) => doing("quantising notes", edits.quantisedTo, grid);
 // What keys do to the chosen notes; `much` with Shift, `other` with Alt.
 const KEYS = {
   Delete: () => DELETE,
@@ -104,9 +92,9 @@ export class Hand {
 
   draw(tick, pitch, lane) {
     const { roll } = this,
-      grid = gridOf(roll.piece),
+      grid = edits.gridOf(roll.piece),
       onset = Math.floor(tick / grid) * grid;
-    const piece = drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
+    const piece = edits.drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
     if (piece === roll.piece) return; // past the end of the piece
     const before = new Set(rowsOf(roll.piece).map(String)),
       added = rowsOf(piece).filter((row) => !before.has(String(row)));
@@ -118,7 +106,7 @@ export class Hand {
   move(event) {
     const { moving, roll } = this,
       steps = roll.pitchIn(moving.lane, event) - moving.pitch;
-    const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick);
+    const ticks = edits.toGrid(roll.piece, roll.tickAt(event) - moving.tick);
     if (ticks === moving.ticks && steps === moving.steps) return;
     Object.assign(moving, { ticks, steps, act: moving.edge ? longer(ticks) : shift(ticks, steps) });
     roll.piece = moving.act.edit(moving.before, moving.chosen); // a preview until the drag ends
@@ -147,14 +135,14 @@ export class Hand {
   // Set velocities, by the indices of notes.
   shade(velocities) {
     const { chosen, roll } = this,
-      made = shaded(roll.piece, velocities);
+      made = edits.shaded(roll.piece, velocities);
     if (made !== roll.piece) this.acts.edit(made, "changing velocities");
     roll.chosenNotes = chosen; // whose order stays
     roll.draw();
   }
 
   choose(rows) {
-    const indices = rows.map((row) => indexOf(this.roll.piece, row));
+    const indices = rows.map((row) => edits.indexOf(this.roll.piece, row));
     this.roll.chosenNotes = new Set(indices.filter((index) => index >= 0));
     this.roll.draw();
   }
@@ -186,7 +174,7 @@ export class Hand {
       this.copied = [...chosen].map((index) => this.row(index));
       if (key === "x") this.apply(DELETE, [...chosen]);
     } else if (key === "v" && this.copied) {
-      const rows = pasted(piece, this.copied, toGrid(piece, roll.played ?? 0));
+      const rows = edits.pasted(piece, this.copied, edits.toGrid(piece, roll.played ?? 0));
       if (rows.length)
         this.acts.edit(withRows(piece, [...rowsOf(piece), ...rows]), "pasting notes");
       this.choose(rows);
@@ -202,7 +190,7 @@ export class Hand {
     if (event.ctrlKey || event.metaKey) return this.#command(key.toLowerCase());
     if (!chosen.size || !(KEYS[key] || key === "Escape")) return false;
     if (key === "Escape") this.choose([]);
-    else this.apply(KEYS[key](gridOf(this.roll.piece), shiftKey, altKey), [...chosen]);
+    else this.apply(KEYS[key](edits.gridOf(this.roll.piece), shiftKey, altKey), [...chosen]);
     return true;
   }
 }

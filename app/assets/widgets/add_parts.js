@@ -1,6 +1,5 @@
 // The menus "Add part" and "Harmonise": parts to write to those of the piece, as takes.
 import { tracksWithNotes } from "../music/heard.js";
-import { INSTRUMENTS } from "../music/instruments.js";
 import { able, action, check, field, make, menu, suggest, write } from "./parts.js";
 
 // The names for the server, where a plus adds a part even if the piece has one like it, and for the page.
@@ -41,14 +40,15 @@ const drumsOf = (piece) => tracksWithNotes(piece).filter((index) => piece.tracks
 
 // A field for any other instrument, with the list of all; `add` takes its name once it is typed or chosen.
 function otherField(app, add) {
-  const hint = { placeholder: "Flute, Banjo, …" },
+  const { instruments } = app.facts,
+    hint = { placeholder: "Flute, Banjo, …" },
     box = field("other-part", "Any other instrument", "input", hint);
-  suggest(box, INSTRUMENTS);
+  suggest(box, instruments);
   // Returns false for a name that is no instrument.
   function take() {
     const { value } = box.input,
       typed = value.trim().toLowerCase(),
-      named = (test) => typed && INSTRUMENTS.find((name) => test(name.toLowerCase()));
+      named = (test) => typed && instruments.find((name) => test(name.toLowerCase()));
     const found = named((name) => name === typed) ?? named((name) => name.includes(typed));
     if (typed && !found) return (app.fail(`There is no instrument “${value}”.`), false);
     if (found) add(found);

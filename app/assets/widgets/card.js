@@ -85,7 +85,7 @@ function rangeBar(app, roll, entryOf) {
   // Buttons that select the tracks with notes; the heads of the lanes do the same.
   let offered = "";
   function offer({ piece }) {
-    const used = tracksWithNotes(piece).sort((a, b) => a - b),
+    const used = tracksWithNotes(piece),
       key = JSON.stringify(used.map((index) => [index, piece.tracks[index].name]));
     tracks.hidden = used.length < 2;
     if (key !== offered)

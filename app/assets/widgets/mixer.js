@@ -1,7 +1,5 @@
 // The mixer: mute, solo, volume and instrument of each track, and a button to have its part written again.
 import { FULL, silentOf, tracksWithNotes } from "../music/heard.js";
-import { INSTRUMENTS } from "../music/instruments.js";
-import { partOf } from "../music/naming.js";
 import { able, action, fold, make, onFields, options, rename } from "./parts.js";
 
 const ALONE = "There is no other part with notes; select bars to rewrite them.";
@@ -48,11 +46,11 @@ function trackLine(app, track, index) {
     solo = toggle("solo", "S", "Solo");
   const bounds = { type: "range", name: "volume", min: 0, max: 127 },
     volume = make("input", "", "", { ...bounds, ariaLabel: `Volume of ${track.name}` }),
-    names = track.drum ? ["Drum kit"] : INSTRUMENTS,
+    names = track.drum ? ["Drum kit"] : app.facts.instruments,
     chosen = { name: "program", ariaLabel: `Instrument of ${track.name}`, disabled: track.drum },
     kind = make("select", "", options([...names.entries()]), chosen);
   const begin = () =>
-    app.composer.start({ kind: "accompany", parts: [partOf(desk.current.piece, index)] });
+    app.composer.start({ kind: "accompany", parts: app.partsOf(desk.current.piece, [index]) });
   const write = action("Rewrite this part", begin, "mg-chip mg-write");
   const line = make("div", "mg-track", [name, mute, solo, volume, kind, write]);
   onFields(line, (name, value) => change({ [name]: Number(value) }));

@@ -53,7 +53,7 @@ function outside({ piece, region: { first, stop } }) {
 // content, tooltip].
 function savesOf(app, entry) {
   const { region, piece } = entry,
-    used = tracksWithNotes(piece).sort((a, b) => a - b),
+    used = tracksWithNotes(piece),
     changes = changesOf(piece, settingOf(app, entry));
   const { requests } = app,
     midi = (one) => requests.midi(asKept(one)),

@@ -58,7 +58,7 @@ class EngineProcess:
         """Start a process that may use 1/share of the memory."""
         self.jobs: dict[int, RemoteJob] = {}
         self.ready = self.ended = False
-        self._lock = lock
+        self._lock, self._sending = lock, threading.Lock()
         self._connection, theirs = CONTEXT.Pipe()
         self._process = CONTEXT.Process(target=compose, args=(theirs, share), daemon=True)
         with started_apart():
@@ -76,15 +76,31 @@ class EngineProcess:
         """The models of its jobs."""
         return {job.task.model.given for job in self.jobs.values()}
 
-    def give(self, task: Task) -> RemoteJob:
-        """Send a request, and register it unless sending fails."""
-        self.send(task)
+    @property
+    def owners(self) -> set[str]:
+        """The owners of its jobs."""
+        return {job.task.owner for job in self.jobs.values()}
+
+    def add(self, task: Task) -> RemoteJob:
+        """Register a request, which is sent next."""
         job = self.jobs[task.number] = RemoteJob(task, self)
         return job
 
+    def give(self, task: Task) -> None:
+        """Send a request that is registered, unless sending fails."""
+        try:
+            self.send(task)
+        except Exception:
+            with self._lock:
+                self.jobs.pop(task.number, None)
+            raise
+
     def send(self, message: Task | int) -> None:
-        """Send a request, or the number of one to cancel; a process that has died loses it."""
-        with self._lock, suppress(OSError):
+        """Send a request, or the number of one to cancel; a process that has died loses it.
+
+        A large request waits for the end of a step, for which other processes do not wait.
+        """
+        with self._sending, suppress(OSError):
             self._connection.send(message)
 
     def receive(self, reports: list[News]) -> None:
@@ -134,7 +150,7 @@ class Composer:
     def start(self) -> None:
         """Start the first process ahead of the first request."""
         with self._lock:
-            self._process("")
+            self._process("", "")
 
     def take(
         self, model: Player, wanted: Order, *, owner: str = "", limits: Limits = NONE
@@ -143,7 +159,10 @@ class Composer:
         number = next(self._numbers)
         task = Task(number=number, model=model, order=wanted, owner=owner, limits=limits)
         with self._lock:
-            return self._process(model.given).give(task)
+            process = self._process(model.given, owner)
+            job = process.add(task)
+        process.give(task)
+        return job
 
     @property
     def requests(self) -> int:
@@ -158,10 +177,11 @@ class Composer:
                 process.jobs = {}
                 process.end()
 
-    def _process(self, model: str) -> EngineProcess:
+    def _process(self, model: str, owner: str) -> EngineProcess:
         """Return the process with the fewest rows, with a bonus for one that runs the same model.
 
         The time of a step grows with its rows. If all processes have many, another one is started for later requests.
+        While others compose, too, an owner's requests join each other in one process and leave the rest to them.
         """
         if self._closed:
             raise RuntimeError("the server is shutting down")
@@ -171,6 +191,9 @@ class Composer:
         ):
             self.processes.append(EngineProcess(self._most, self._lock))
         ready = [process for process in self.processes if process.ready] or self.processes
+        theirs = [process for process in ready if owner in process.owners]
+        if theirs and any(process.owners - {owner} for process in ready):
+            return theirs[0]
         return min(
             ready, key=lambda process: process.rows - TOGETHER_ROWS * (model in process.models)
         )

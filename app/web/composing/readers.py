@@ -16,7 +16,7 @@ from tokenization.limits import MusicFileError
 from tokenization.workers import Bounds, Failed, Worker
 
 MOST_READERS = 6  # processes at a time, 60 MB each
-SPARED = 2  # of these, reserved for clients that have none running
+SPARED = 4  # of these, reserved for clients that have none running
 IDLE = 2  # kept for the next files
 # SECURITY.md promises reading within 2 seconds and this memory; writing a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
@@ -35,7 +35,7 @@ class Readers:
 
     def ask(self, client: str, name: str, function: Callable[..., Answer], *values: Any) -> Answer:
         """Call a function of plain data in another process; error messages refer to the file by `name`."""
-        with self._lent(client) as reader:
+        with self.place(client), self._lent() as reader:
             answer = reader.ask((function, values))
         if isinstance(answer, Failed):
             if answer.is_fault:
@@ -46,29 +46,35 @@ class Readers:
         return answer
 
     @contextmanager
-    def _lent(self, client: str) -> Iterator[Worker[Call, Any]]:
-        """Lend a process to a client, waiting until one is free."""
+    def place(self, client: str) -> Iterator[None]:
+        """Let a client have a process of any kind within the context, waiting until there is a place for it."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._busy.total() < MOST_READERS - (SPARED if self._busy[client] else 0)
             )
             self._busy[client] += 1
-            reader = self._idle.pop() if self._idle else None
         try:
-            reader = reader or Worker(_called, BOUNDS, threads=None)
-            try:
-                yield reader
-            except BaseException:  # its call has not returned
-                reader.stop()
-                raise
-            if len(self._idle) < IDLE:
-                self._idle.append(reader)
-            else:
-                reader.stop()
+            yield
         finally:
             with self._changed:
                 self._busy -= Counter([client])  # drops clients without any
                 self._changed.notify_all()
+
+    @contextmanager
+    def _lent(self) -> Iterator[Worker[Call, Any]]:
+        """Lend a process."""
+        with self._changed:
+            reader = self._idle.pop() if self._idle else None
+        reader = reader or Worker(_called, BOUNDS, threads=None)
+        try:
+            yield reader
+        except BaseException:  # its call has not returned
+            reader.stop()
+            raise
+        if len(self._idle) < IDLE:
+            self._idle.append(reader)
+        else:
+            reader.stop()
 
 
 def _called(call: Call) -> Any:

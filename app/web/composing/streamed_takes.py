@@ -30,7 +30,7 @@ def piece_data(score: Score, bars: int) -> dict[str, Any]:
     found = columns(score, max(1, bars))
     return {
         **found,
-        "notes": [number for row in found["notes"] for number in row],
+        "notes": found["notes"].ravel().tolist(),
         "ticksPerBeat": score.ticks_per_beat,
         "centre": keys_of(score)[0][1].centre,
         "key": _key(score),
@@ -51,8 +51,8 @@ def _key(score: Score) -> list[int] | None:
     return [fifths, int(is_minor), 1]
 
 
-def columns(score: Score, bars: int) -> dict[str, list[Any]]:
-    """Return the columns of a score that can change while it is written.
+def columns(score: Score, bars: int) -> dict[str, Any]:
+    """Return the columns of a score that can change while it is written: the notes as an array, the others as lists.
 
     New metres move the lines of later bars; a new piece has no tracks at first.
     """
@@ -63,7 +63,7 @@ def columns(score: Score, bars: int) -> dict[str, list[Any]]:
             for name, track in zip(_names(score.tracks), score.tracks, strict=True)
         ],
         # Onset, duration, pitch, velocity and track, in order of onset.
-        "notes": _column_rows(score.notes),
+        "notes": np.stack(score.notes.columns, axis=-1),  # (N, 5)
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
         # The page spells them by the key; then whether it is a guess, and the symbol if that says more.
         "chords": [
@@ -203,7 +203,7 @@ class StreamedTakes:
 
     def __init__(self, work: MusicGeneration, region: Region, *, bars: int) -> None:
         self.work, self.region, self.bars = work, region, bars
-        self._last: list[dict[str, list[Any]]] = []
+        self._last: list[dict[str, Any]] = []
         self._now: list[int] = []
 
     def begun(self) -> dict[str, Any]:
@@ -231,13 +231,14 @@ class StreamedTakes:
         news, changed = [], False
         for number, take in enumerate(self.work.takes(choosing=False)):
             cut, now = self._cut_at_now(take.score, bars)
-            grown = columns(cut, self.bars)
-            news.append({
-                "number": number,
-                "now": now,
-                **{name: _change(self._last[number][name], rows) for name, rows in grown.items()},
-            })  # fmt: skip
-            changed = changed or now != self._now[number] or grown != self._last[number]
+            grown, last = columns(cut, self.bars), self._last[number]
+            changes = {name: _change(last[name], rows) for name, rows in grown.items()}
+            news.append({"number": number, "now": now, **changes})
+            changed = changed or now != self._now[number]
+            changed = changed or any(
+                change["add"] or change["keep"] < len(last[name])
+                for name, change in changes.items()
+            )
             self._last[number], self._now[number] = grown, now
         return {"state": "running", "takes": news} if changed else None
 
@@ -302,8 +303,13 @@ class StreamedTakes:
         return score.replace(notes=notes.replace(duration_ticks=durations)), now
 
 
-def _change(before: list[Any], after: list[Any]) -> dict[str, Any]:
-    """Return the number of leading rows that stay, and the new rows after them."""
+def _change(before: Any, after: Any) -> dict[str, Any]:
+    """Return the number of leading rows that stay, and the new rows after them, of two arrays or two lists."""
+    if isinstance(after, np.ndarray):
+        least = min(len(before), len(after))
+        differs = (before[:least] != after[:least]).any(axis=1)
+        keep = int(differs.argmax()) if differs.any() else least
+        return {"keep": keep, "add": after[keep:].tolist()}
     keep = 0
     for one, other in zip(before, after, strict=False):
         if one != other:

@@ -4,11 +4,14 @@ import base64
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import musicgen
+from app.web import actions as actions_module
 from app.web.actions import PageActions
 from app.web.composing import opened_files
 from app.web.composing.alone import read_here
@@ -82,6 +85,24 @@ def test_a_disconnect_ends_the_work(actions: PageActions):
     while actions.composer.requests and time.monotonic() < late:
         time.sleep(0.01)
     assert (actions.composer.requests, actions._jobs) == (0, {})
+
+
+def test_a_disconnect_ends_work_that_has_not_begun(actions: PageActions, monkeypatch: Any):
+    """A view without news lets the server find that nobody is there."""
+    monkeypatch.setattr(actions_module, "WAITS_SECONDS", 0.0)
+    left: list[bool] = []
+    waiting = SimpleNamespace(
+        steps=0, bars=0, wait=lambda _: False, cancel=lambda: left.append(True)
+    )
+    composer: Any = SimpleNamespace(requests=1, take=lambda *_, **__: waiting)
+    own = PageActions(actions.models, composer, actions.reader)
+    views = own.write("", request_from(PLAIN), None, "", "job")
+    assert len(next(views)["takes"]) == PLAIN["variations"]
+    for _ in range(2):
+        assert next(views) == {"state": "running", "takes": []}
+    assert left == []
+    views.close()
+    assert (left, own._jobs) == ([True], {})
 
 
 def test_a_prompt_is_read_ahead_while_the_server_is_idle(actions: PageActions):

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -37,6 +38,11 @@ PROMPT = "#mg-chosen input[type=number]"
 FACTS = ".mg-stage .mg-facts"
 ALARM = "#mg-dock [role=alert]"
 BAR = 96  # ticks
+# The notes of the file of the piece, as it is read for the next request.
+READ_AGAIN = """async () => {
+  const { file: bytes, fileName: name } = musicgen.desk.current, model = musicgen.app.model.name;
+  return (await musicgen.requests.open({ bytes, name, model })).piece.notes;
+}"""
 
 
 def test_open(page: Page):
@@ -104,7 +110,7 @@ def test_continue(page: Page):
     expect(status).to_have_text("")  # it must exist before its text for screen readers
     go_on(page, bars=2, variations=2)
     await_end(page)
-    expect(status).to_contain_text("2 takes ready in")
+    expect(status).to_have_text(re.compile(r"^2 takes of 2 bars in [\d.]+ s\.$"))
     expect(page.get_by_role("article", name="Take 2")).to_be_visible()
     file = downloaded(page, "MIDI")
     assert b'"seed": 9' in file
@@ -263,15 +269,17 @@ def test_add_parts_and_harmonise(page: Page):
         "Drums",
         "Banjo",
     ]
-    after = page.evaluate(NOTES)
-    rows = [after[i : i + 5] for i in range(0, len(after), 5)]
-    assert [number for row in rows if row[4] == 0 for number in row] == before
+    rows = np.reshape(page.evaluate(NOTES), (-1, 5))
+    assert rows[rows[:, 4] == 0].flatten().tolist() == before
+    read = np.reshape(page.evaluate(READ_AGAIN), (-1, 5))  # new notes may have other lengths
     page.get_by_role("button", name="Harmonise", exact=True).click()
     page.get_by_role("button", name="Other chord symbols").click()  # all are given
     await_end(page)
     expect(page.locator(".mg-take .mg-facts")).to_contain_text("New chords")
     page.locator(".mg-take .mg-further").click()
-    assert page.evaluate(NOTES) == after
+    after = np.reshape(page.evaluate(NOTES), (-1, 5))
+    assert after.tolist() == read.tolist()
+    assert np.delete(after, 1, axis=1).tolist() == np.delete(rows, 1, axis=1).tolist()
     page.keyboard.press("Control+z")
     expect(page.locator(".mg-take .mg-further")).to_be_visible()
 

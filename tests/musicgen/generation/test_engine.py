@@ -1,6 +1,7 @@
 """Many requests at once: each gets the same as alone, whichever others arrive, end, fail or wait."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
@@ -9,7 +10,7 @@ import pytest
 
 from musicgen.eager import EagerNetwork, network_of
 from musicgen.generation import engine as engine_module
-from musicgen.generation.batch import Network, noise_of
+from musicgen.generation.batch import Batch, Network, noise_of
 from musicgen.generation.engine import Engine, ReadPrompt
 from musicgen.generation.request import Job, Order, Request
 from musicgen.generation.sampling import Kinds, Sampling
@@ -325,7 +326,10 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
     raise AssertionError(f"not reached within {most} steps")
 
 
-def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(network: Network):
+def test_first_notes_have_priority_unless_their_owner_has_had_much_more_time(
+    network: Network, monkeypatch: Any
+):
+    monkeypatch.setattr(engine_module, "AHEAD_SECONDS", np.inf)
     engine = Engine(network, listeners=True)
     playing = asked([0, 1], Request(seed=1), Endless())
     engine.add(playing)
@@ -368,6 +372,39 @@ def test_an_owner_of_many_requests_waits_longer(network: Network, monkeypatch: A
         order += [one for one in (*jobs, modest) if one.ended.is_set() and one not in order]
     assert order.index(modest) <= 3
     assert [one.steps for one in order] == [40] * 13
+
+
+def test_somebody_who_asks_for_much_doubles_the_time_of_others_at_most(
+    network: Network, monkeypatch: Any
+):
+    """By a clock that counts the tokens that are read and written."""
+    a_token, now = 0.005, [0.0]
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for name in ("append", "read"):
+        work = getattr(Batch, name)
+
+        def counted(batch: Batch, prefixes: Any, tokens: np.ndarray, work: Any = work) -> None:
+            now[0] += a_token * len(tokens)
+            work(batch, prefixes, tokens)
+
+        monkeypatch.setattr(Batch, name, counted)
+
+    def seconds(*before: Job) -> float:
+        engine, modest = Engine(network, listeners=True), job([4, 3], modestly, owner="modest")
+        added(engine, *before)
+        for _ in range(50 if before else 0):
+            engine.work()
+        begun = now[0]
+        engine.add(modest)
+        run_until(engine, modest.ended.is_set, most=5000)
+        return now[0] - begun
+
+    modestly = Request(variations=2, seed=1, tokens=800)
+    much = Request(variations=8, seed=2, tokens=100_000)
+    greedy = [job(np.arange(n) % 11, much, owner="greedy") for n in (5, 6, 3000, 3001, 3002)]
+    a_turn = engine_module.TURN_STEPS * engine_module.STEP_ROWS * a_token
+    more = engine_module.AHEAD_SECONDS + engine_module.WINDOW * a_token + a_turn
+    assert seconds(*greedy) <= 2 * seconds() + more
 
 
 def test_states_stay_within_the_memory_limit(network: Network):

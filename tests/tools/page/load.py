@@ -6,8 +6,9 @@ server has hardly ever read it before. Prints waiting times, errors, and the mem
 five parts of the time, and the growth in the second half. --bars 1 makes many short requests, which shows growth per
 request soonest.
 
-With --hostile, the visitors are alone for a quarter of the time, and then together with hostile ones (hostile.py). The
-answers to these are printed too. The exit code is 1 if a visitor met an error, if the median time to the first note
+With --hostile, the visitors are alone and together with a hostile one by turns, on the same server; that one sends so
+many requests at once from one address (hostile.py), or with --only such whose names have a word in them. The answers to
+these are printed too. The exit code is 1 if a visitor met an error, if the median time to the first note or to the end
 more than doubled, if the server has died, or if its log has a traceback.
 """
 
@@ -31,12 +32,15 @@ from pretty_midi import PrettyMIDI
 from app.web.offered_models import EXAMPLES, example
 from tests.app.web.browser import Server, started
 from tests.tools.options import options
-from tests.tools.page.hostile import attack, visitor_from
+from tests.tools.page.hostile import API, attack, visitor_from
 from tokenization.processes import CONTEXT
 
 MOST_RATIO = 2.0  # of the waiting time under siege
+TURNS = 6  # alone and besieged
+CLEAN_SECONDS = 10  # for the server to clean up after a siege
 READINGS = 200  # of memory
 PARTS = 5  # of the time
+LARGEST = 4  # of the other processes, whose memory is printed
 FIRST, WHOLE = "click to first note", "click to end"
 OPENED, SOUND = "open a piece", "sound as a file"
 WISH = {
@@ -139,52 +143,68 @@ def counted(errors: list[str]) -> str:
     return "\n".join([f"{len(errors)} errors", *lines])
 
 
-def memory_bytes(processes: list[psutil.Process]) -> int:
-    """Return the proportional set size of processes; 0 for one that has ended."""
-    taken = 0
+def memory_mb(processes: list[psutil.Process]) -> dict[int, float]:
+    """Return the proportional set sizes of processes, without those that have ended."""
+    taken = {}
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            taken += process.memory_full_info().pss
+            taken[process.pid] = process.memory_full_info().pss / 2**20
     return taken
 
 
-async def watch(readings: list[tuple[float, float]], seconds: float) -> None:
-    """Record the time and the MB of all child processes periodically."""
+async def watch(readings: list[tuple[float, dict[int, float]]], seconds: float) -> None:
+    """Record the time and the MB of each child process periodically."""
     while True:
         children = psutil.Process().children(recursive=True)
-        taken = await asyncio.to_thread(memory_bytes, children)
-        readings.append((time.monotonic(), taken / 2**20))
+        readings.append((time.monotonic(), await asyncio.to_thread(memory_mb, children)))
         await asyncio.sleep(seconds)
 
 
-def grown(readings: list[tuple[float, float]]) -> str:
-    """Return mean memory by part of the time, and the slope of the second half."""
-    seconds, taken = np.array(readings).T
-    means = " ".join(f"{part.mean():.0f}" for part in np.array_split(taken, PARTS))
+def grown(readings: list[tuple[float, dict[int, float]]], server: int) -> str:
+    """Return mean memory by part of the time, and the slope of the second half: of all, the server and the others."""
+    seconds = np.array([at for at, _ in readings])
     half = seconds >= (seconds[0] + seconds[-1]) / 2
-    slope = 60 * np.polyfit(seconds[half], taken[half], 1)[0]
-    return f"memory, MB, in each fifth of the time: {means}; {slope:+.1f} per minute in the second half"
+    taken = np.array([[sum(mb.values()), mb.get(server, 0)] for _, mb in readings])
+    lines = ["memory, MB, in each fifth of the time, and per minute in the second half:"]
+    # The largest of the others are those that compose.
+    others = [sorted((mb[one] for one in mb if one != server), reverse=True) for _, mb in readings]
+    largest = np.array([[*some[:LARGEST], *[0] * (LARGEST - len(some))] for some in others])
+    names = ("all", "server", *(f"process {number + 1}" for number in range(LARGEST)))
+    for name, values in zip(names, np.hstack([taken, largest]).T, strict=True):
+        means = " ".join(f"{part.mean():6.0f}" for part in np.array_split(values, PARTS))
+        slope = 60 * np.polyfit(seconds[half], values[half], 1)[0]
+        lines.append(f"  {name:<10}{means}  {slope:+.1f}, at most {values.max():.0f}")
+    return "\n".join(lines)
 
 
 async def measure(server: Server, given: Any) -> int:
     """Run the visitors and print the measurements; return the exit code."""
     alone, besieged, met = Times(list), Times(list), Counter[str]()
     errors: list[str] = []
-    readings: list[tuple[float, float]] = []
+    readings: list[tuple[float, dict[int, float]]] = []
 
-    async def visitors(share: float, times: Times) -> None:
-        seconds = share * given.seconds
+    async def visitors(times: Times) -> None:
+        seconds, before = given.seconds / (TURNS if given.hostile else 1), len(times[WHOLE])
         await visit(server.address, given, seconds, times, errors)
+        if given.hostile:
+            named = "under siege" if times is besieged else "alone"
+            print(row(f"{WHOLE}, {named}", times[WHOLE][before:]), flush=True)
 
+    if given.hostile:  # whose first request would load the endpoints of programs, once
+        async with visitor_from(server.address, 0) as client:
+            await client.get(f"{API}/info")
     watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
-    await visitors(0.25 if given.hostile else 1, alone)
-    if given.hostile:
-        # In a separate process, so that the hostile visitors do not slow down the honest ones here.
-        with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
-            attacked = pool.submit(attack, server.address, given.hostile, 0.75 * given.seconds)
-            await visitors(0.75, besieged)
-            met = await asyncio.wrap_future(attacked)
-        await asyncio.sleep(min(60, 0.1 * given.seconds))  # let the server clean up
+    await visitors(alone)
+    for _ in range(TURNS // 2 if given.hostile else 0):
+        # In a separate process, so that the hostile visitor does not slow down the honest ones here.
+        over = (context := CONTEXT.Manager()).Event()
+        with context, ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
+            attacked = pool.submit(attack, server.address, given.hostile, given.only, over)
+            await visitors(besieged)
+            over.set()
+            met += await asyncio.wrap_future(attacked)
+        await asyncio.sleep(CLEAN_SECONDS)
+        await visitors(alone)
     watching.cancel()
     continuations = len(alone[WHOLE]) + len(besieged[WHOLE])
     print(f"{given.users} users for {given.seconds:.0f} s: {continuations} continuations")
@@ -193,19 +213,27 @@ async def measure(server: Server, given: Any) -> int:
         print(row(what, alone[what]))
         if given.hostile:
             print(row(f"{what}, under siege", besieged[what]))
-    print(counted(errors), grown(readings), sep="\n")
+    print(counted(errors), grown(readings, server.process.pid), sep="\n")
     for what, count in sorted(met.items()):
         print(f"{count:>8} × {what}")
     _, fault, trace = server.said().partition("Traceback")
     print(f"the server's log has {'a traceback:' if fault else 'no traceback'}{trace[:3000]}")
-    waits = [float(np.median(times[FIRST] or [np.nan])) for times in (alone, besieged)]
-    slower = given.hostile and not waits[1] <= MOST_RATIO * waits[0]
+    ratios = [
+        np.median(besieged[what] or [np.nan]) / np.median(alone[what]) for what in (FIRST, WHOLE)
+    ]
+    slower = given.hostile and not max(ratios) <= MOST_RATIO
+    if given.hostile:
+        print(
+            "under siege, p50 to the first note and to the end: × {:.2f}, × {:.2f}".format(*ratios)
+        )
     return int(bool(errors or fault or slower or server.process.poll() is not None))
 
 
 def main() -> int:
     """Start a server and measure it."""
-    given = options(__doc__, users=20, seconds=60.0, bars=8, hostile=0, own=False, model="")
+    given = options(
+        __doc__, users=20, seconds=60.0, bars=8, hostile=0, only="", own=False, model=""
+    )
     with started(*(["--model", given.model] if given.model else [])) as server:
         return asyncio.run(measure(server, given))
 

@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +63,18 @@ def test_a_process_that_dies_or_garbles_fails_only_its_requests(composer, dies: 
     with pytest.raises(TypeError, match="pickle"):
         composer.take(MODELS[1], unsent)
     assert composer.requests == 0  # it could not be sent, so it is not registered
+
+
+def test_an_owner_leaves_processes_to_others(composer: Composer):
+    def process(owner: str, rows: int) -> Any:
+        made = {"ready": True, "ended": False, "models": set(), "end": lambda: None}
+        return SimpleNamespace(rows=rows, owners={owner}, **made)
+
+    first, second = composer.processes = [process("greedy", 64), process("greedy", 8)]
+    assert composer._process("", "greedy") is second  # alone, it has all
+    second.owners = {"modest"}
+    assert composer._process("", "greedy") is first
+    assert composer._process("", "another") is second
 
 
 # The engines within a process.

@@ -205,6 +205,30 @@ export const tests = {
     await app.composer.start({ kind: "continue" });
     ok(/press Stop first/.test(app.trouble), app.trouble);
   },
+  async "the pace is that of continuations, which decides how many are drawn for each take"() {
+    const { app, desk, entry } = working(), draws = [], region = { first: 4, stop: 8, tracks: null };
+    Object.assign(app, { trade: { on: false }, facts: { ...app.facts, usuallyDrawn: 2, mostDrawn: 8 } });
+    app.models.set("m", { name: "m", lacks: {} });
+    let seconds = 0;
+    app.requests = {
+      async *write(given, { kind, draw }) {
+        draws.push(draw);
+        const take = { number: 0, region: kind === "continue" ? region : { ...region, first: 0, tracks: [1] }, piece: bars(8) };
+        yield { state: "running", takes: [take] };
+        yield { state: "done", seconds, takes: [take] };
+      },
+    };
+    desk.show(entry("long", { piece: bars(4) }), "opening a file");
+    desk.set({ variations: 1 });
+    // Four bars last 8 s; three times as fast as they play must be left.
+    for (const [kind, time, said] of [["accompany", 0.1, "8 bars"], ["continue", 1, "4 bars"], ["accompany", 0.1, "8 bars"], ["continue", 0, "4 bars"]]) {
+      seconds = time;
+      desk.step("opening again", { current: "long", takes: [] });
+      await app.composer.start({ kind });
+      equal([app.trouble, app.words], ["", `${said} in ${time} s.`]);
+    }
+    equal([draws, app.composer.pace > 100], [[2, 2, 5, 5], true]); // 2 × 8 s in 1 s
+  },
   async "an idea is sent only for a new piece and to a model that supports it"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", idea: null, lacks: {} });
