@@ -362,8 +362,10 @@ def _score(
     programs = set_up_programs(chunks)
     notes: list[tuple[Note, int]] = []  # with their velocities
     for number, events in enumerate(chunks):
-        own = _ended(number, events, programs, LONGEST_HANGING_BEATS * ticks_per_beat)
-        notes += [(note, events[note.on][2][1]) for note in own]
+        for note in notes_of(number, events, programs):
+            if note.off is None:
+                note.end = min(note.end, note.tick + LONGEST_HANGING_BEATS * ticks_per_beat)
+            notes.append((note, events[note.on][2][1]))
     ends: dict[Key, int] = {}  # of each track, the end of its chunk or of its last note if later
     for note, _ in notes:
         end = ends.get(note.key, chunks[note.key.chunk][-1][0])
@@ -449,17 +451,6 @@ def _texts(
 
 def _array(rows: Sequence[tuple[int, ...]], columns: int) -> np.ndarray:
     return np.array(rows, dtype=np.int64).reshape(-1, columns).T
-
-
-def _ended(
-    number: int, events: Sequence[Event], programs: Mapping[int, int], longest: int
-) -> list[Note]:
-    """Return the notes of a chunk; one without an end lasts `longest` ticks at most."""
-    notes = notes_of(number, events, programs)
-    for note in notes:
-        if note.off is None:
-            note.end = min(note.end, note.tick + longest)
-    return notes
 
 
 def _pedals(
