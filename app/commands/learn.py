@@ -138,13 +138,14 @@ def _copied(name: str, known: Any) -> dict[str, Any]:
     from evaluation.study.originality import ALIKE, passages
     from musicgen.playable import load
 
+    if known is None:
+        return {"passages": 0, "alike": 0, "closest": 0.0}
     model, found = load(name), []
     with output.progress_bar("Comparing new music") as progress:
         for seed in range(PIECES):
             progress(seed, PIECES)
             score = model.continue_(bars=PIECE_BARS, draw=1, seed=seed)[0].score
-            written = passages(score, 0, PIECE_BARS) if known is not None else ()
-            found += [known.closest(keys)[0] for _, keys in written]
+            found += [known.closest(keys)[0] for _, keys in passages(score, 0, PIECE_BARS)]
     return {
         "passages": len(found),
         "alike": sum(one >= ALIKE for one in found),
