@@ -113,6 +113,36 @@ def test_round_is_unpacked_and_continued(packed: Path, weights: str, capsys):
     assert read(home / "config.yaml").data.batch == 4
 
 
+def test_runs_of_a_round_share_its_time_and_make_one_table(pianos: Path, tmp_path: Path, capsys):
+    files = []
+    for position in ("none", "rope"):
+        changes = {"run": str(tmp_path / position), "model": {"position": position}}
+        changes |= {"optimiser": HOLD, "validation": {"every": 1000, "length": 64}}
+        files.append(str(toy_file(tmp_path / f"{position}-file", pianos, **changes)))
+    assert main(["pack", *files, str(tmp_path / "round")]) == 0
+    assert len([*(tmp_path / "round").glob("data-*")]) == 1
+    status, out = run(tmp_path / "round", 20)
+    assert status == 0
+    home = tmp_path / "home"
+    assert main(["unpack", str(out), str(home)]) == 0
+    runs = [home / "none", home / "rope"]
+    assert [load(one / "model")[1].training["steps"] for one in runs] == [10, 10]
+    capsys.readouterr()
+    assert main(["table", *map(str, runs)]) == 0
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert "| 32–" in head
+    assert [row.split(" | ")[0] for row in rows] == ["| none", "| rope"]
+    last = (runs[1] / "positions.csv").read_text().splitlines()[-1].split(",")
+    assert rows[1].split(" | ")[-2].startswith(f"{float(last[3]):.3f} ± ")
+
+
+def test_runs_of_a_round_need_the_same_data(pianos: Path, tmp_path: Path, capsys):
+    files = [str(toy_file(tmp_path / name, pianos, optimiser=HOLD)) for name in "ab"]
+    assert main(["pack", *files, str(tmp_path / "round")]) == 2  # both have the same name
+    assert "need the same data, in the same order, and distinct names" in capsys.readouterr().err
+    assert not (tmp_path / "round").exists()
+
+
 def packed_as(mode: str, name: str, size: int = 1, **headers: str) -> bytes:
     """Return an archive of a file of zeros."""
     archive, info = io.BytesIO(), tarfile.TarInfo(name)
