@@ -85,20 +85,26 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
 
 
 def train(
-    config: RunConfig, *, resume: bool, seconds: float | None = None
+    config: RunConfig,
+    *,
+    resume: bool,
+    seconds: float | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> dict[str, Any] | None:
     """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped."""
     from training.devices import processes
 
     try:
-        return _train(config, resume=resume, seconds=seconds)
+        return _train(config, resume=resume, seconds=seconds, clock=clock)
     except (ValueError, OSError):
         if processes()[0] == 0:
             raise
         raise SystemExit(2) from None  # the first process reports the error
 
 
-def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[str, Any] | None:
+def _train(
+    config: RunConfig, *, resume: bool, seconds: float | None, clock: Callable[[], float] | None
+) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import Devices, check_device, processes, with_precision
     from training.initial_model import language_of, model_config
@@ -123,8 +129,8 @@ def _train(config: RunConfig, *, resume: bool, seconds: float | None) -> dict[st
         devices = Devices(config.device)
         if isinstance(batches, PromptBatches):
             _prepare(batches, devices)
-            return _fit(PreferenceRun(config, devices, batches, seconds), remarks)
-        return _fit(Run(config, devices, batches, seconds), remarks)
+            return _fit(PreferenceRun(config, devices, batches, seconds, clock), remarks)
+        return _fit(Run(config, devices, batches, seconds, clock), remarks)
 
 
 def _prepare(batches: PromptBatches, devices: Devices) -> None:
