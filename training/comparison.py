@@ -181,8 +181,14 @@ def loss_by_position(runs: Sequence[Path]) -> str:
             span: f"{loss:.3f} ± {width:.3f}"
             for span, loss, width in zip(_spans(table), table["loss"], half, strict=True)
         }
-        pieces = f"{table['n'].max():.0f}–{table['n'].min():.0f}"
-        rows.append([name, *(cells.get(span, "–") for span in spans), pieces])
+        pieces = sorted({int(n) for n in table["n"]})  # fewer reach the last positions
+        rows.append(
+            [
+                name,
+                *(cells.get(span, "–") for span in spans),
+                "–".join(map(str, pieces[:1] + pieces[1:][-1:])),
+            ]
+        )
     return markdown(rows)
 
 

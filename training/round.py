@@ -368,12 +368,10 @@ class Round:
 
 
 def run_all(options: argparse.Namespace) -> int:
-    """Run each run of a round for its share of the time, until one is stopped; return the exit status."""
-    began, endings = time.monotonic(), []
-    names = _each(options.folder)
-    for number, name in enumerate(names):
-        left = options.seconds - (time.monotonic() - began)
-        endings.append(Round(options, name, left / (len(names) - number)).run())
+    """Run each run of a round for an equal share of the time, until one is stopped; return the exit status."""
+    names, endings = _each(options.folder), []
+    for name in names:
+        endings.append(Round(options, name, options.seconds / len(names)).run())
         if endings[-1] == STOPPED:
             break
         gc.collect()
