@@ -345,6 +345,7 @@ def attend(
     *,
     decay: Tensor | None = None,
     normaliser: tuple[Tensor, Tensor] | None = None,
+    norm: Callable[[Tensor], Tensor] | None = None,
     state: AttentionState | None = None,
     backend: str | Sums = "chunked",
     chunk: int = ModelConfig.chunk,
@@ -352,8 +353,8 @@ def attend(
     """Compute causal linear attention: return the output, (B, T, H, D), and the state after the last position.
 
     fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] per head, (H,). A normaliser (gq, gk), each
-    (B, T, H, Mn), gives the denominator features of its own; the decay applies to both. The backend is a name or a
-    function; a single token that continues a state always uses "recurrent".
+    (B, T, H, Mn), gives the denominator features of its own; the decay applies to both. A norm replaces the
+    denominator. The backend is a name or a function; a single token that continues a state always uses "recurrent".
 
     Without gradients, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step.
     """
@@ -365,6 +366,9 @@ def attend(
     width = v.shape[-1]
     before = (None, None) if state is None else (state.sums, state.normaliser)
     with without_autocast(v.device):
+        if norm is not None:
+            y, after = _sums_from(sums, fq, fk, v, decay, before[0], dtype)
+            return norm(y).to(v.dtype), AttentionState(after)
         if normaliser is None:
             # A column of ones after the values gives the denominator along with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)

@@ -41,6 +41,8 @@ def lacking(config: ModelConfig) -> str:
     position = config.position
     if config.attention != "linear":
         return f"{config.attention} attention"
+    if config.features_name not in FEATURE_MAPS:
+        return f"the features {config.features_name}"
     if config.position_name not in POSITIONS:
         return f"the encoding {config.position_name}"
     if getattr(position, "orthogonal", False):
