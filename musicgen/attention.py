@@ -16,9 +16,10 @@ with i ≥ j are formed, which stay in (0, 1] at any length.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -136,13 +137,63 @@ def parallel_sums(
     full = q.shape[1] - q.shape[1] % chunk
     parts = []
     if full:
-        y, state = _all_blocks(q[:, :full], k[:, :full], v[:, :full], decay, state, chunk)
+        sums = fused_blocks if can_fuse(q, v, decay, chunk) else _all_blocks
+        y, state = sums(q[:, :full], k[:, :full], v[:, :full], decay, state, chunk)
         parts.append(y)
     if full < q.shape[1]:
         y, state = exact_sums(q[:, full:], k[:, full:], v[:, full:], decay, state)
         parts.append(y)
     y = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
     return y[..., :width], state[..., :width].contiguous()  # a view would keep all states in memory
+
+
+def can_fuse(q: Tensor, v: Tensor, decay: Tensor | None, chunk: int) -> bool:
+    """Return whether the kernels of `fused.py` can compute blocks: on a GPU with Triton, with a fixed decay."""
+    fits = chunk >= 16 and chunk & (chunk - 1) == 0 and q.dtype in (torch.float32, torch.bfloat16)
+    learned = decay is not None and decay.requires_grad
+    return q.is_cuda and fits and not learned and _fuses(q.shape[-1], v.shape[-1], chunk, q.dtype)
+
+
+@torch.compiler.assume_constant_result
+def _fuses(*sizes: Any) -> bool:
+    return kernels_agree(*sizes)
+
+
+@cache
+def kernels_agree(
+    features: int, width: int, chunk: int, dtype: torch.dtype, device: str = "cuda"
+) -> bool:
+    """Return whether the kernels run at these sizes and agree with `exact_sums`, values and gradients."""
+    try:
+        import_module("musicgen.fused")  # which needs Triton
+        drawn = torch.linspace(0.1, 1, 2 * chunk * (2 * features + width), device=device)
+        drawn = drawn.sin().view(1, 2 * chunk, 1, -1).to(dtype)
+        given = drawn.split([features, features, width], -1)
+        first = torch.ones(1, 1, features, width, device=device)
+        decay = first.new_full((1,), 1 - 1 / chunk)
+        results = []
+        for sums in (partial(fused_blocks, chunk=chunk), exact_sums):
+            q, k, v, state = (x.detach().clone().requires_grad_() for x in (*given, first))
+            with torch.enable_grad():
+                y, last = sums(q, k, v, decay, state)
+                loss = y.square().mean() + last.square().mean()
+                found = torch.autograd.grad(loss, (q, k, v, state))
+            results.append([y, last, *found])
+        return all(
+            (a - b).abs().max() <= 0.03 * b.abs().max() for a, b in zip(*results, strict=True)
+        )
+    except Exception as error:  # a compiler can fail in any way, and training goes on without it
+        reason = f"{type(error).__name__}: {error}"
+        warnings.warn(f"linear attention is not fused: {reason}", stacklevel=2)
+        return False
+
+
+def fused_blocks(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """Compute all blocks in the kernels of `fused.py`."""
+    y, states = torch.ops.musicgen.block_sums(q, k, v, decay, state, chunk)
+    return y, states[:, :, -1]
 
 
 def _all_blocks(
@@ -294,6 +345,7 @@ def attend(
     *,
     decay: Tensor | None = None,
     normaliser: tuple[Tensor, Tensor] | None = None,
+    norm: Callable[[Tensor], Tensor] | None = None,
     state: AttentionState | None = None,
     backend: str | Sums = "chunked",
     chunk: int = ModelConfig.chunk,
@@ -301,8 +353,8 @@ def attend(
     """Compute causal linear attention: return the output, (B, T, H, D), and the state after the last position.
 
     fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] per head, (H,). A normaliser (gq, gk), each
-    (B, T, H, Mn), gives the denominator features of its own; the decay applies to both. The backend is a name or a
-    function; a single token that continues a state always uses "recurrent".
+    (B, T, H, Mn), gives the denominator features of its own; the decay applies to both. A norm replaces the
+    denominator. The backend is a name or a function; a single token that continues a state always uses "recurrent".
 
     Without gradients, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step.
     """
@@ -314,6 +366,9 @@ def attend(
     width = v.shape[-1]
     before = (None, None) if state is None else (state.sums, state.normaliser)
     with without_autocast(v.device):
+        if norm is not None:
+            y, after = _sums_from(sums, fq, fk, v, decay, before[0], dtype)
+            return norm(y).to(v.dtype), AttentionState(after)
         if normaliser is None:
             # A column of ones after the values gives the denominator along with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)

@@ -1,4 +1,4 @@
-"""Feature maps φ with positive values; linear attention weights a key by φ(q)·φ(k).
+"""Feature maps φ, most with positive values; linear attention weights a key by φ(q)·φ(k).
 
 B batch, T time, H heads, W width of queries and keys, M features.
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from musicgen.attention import without_autocast
-from musicgen.parts import LARGEST_NORM, LARGEST_PROJECTION, FavorConfig, ReluConfig
+from musicgen.parts import LARGEST_NORM, LARGEST_PROJECTION, FavorConfig, ReluConfig, UnitConfig
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
@@ -47,6 +47,8 @@ class FeatureMap(nn.Module, ABC):
     initialised from torch's default generator.
     """
 
+    # Whether features can be negative: then a norm of each head's output replaces the sum of its weights.
+    has_signs: ClassVar[bool] = False
     omega: Tensor | None
 
     def __init__(self, width: int, features: int, columns: int | None) -> None:
@@ -161,5 +163,19 @@ class Elu(Relu):
         return functional.elu(x) + 1
 
 
-FEATURES: dict[str, Any] = {"favor": Favor, "relu": Relu, "elu": Elu}
+class Unit(FeatureMap):
+    """φ(x) = silu(x) / |silu(x)|, the queries and keys of the delta rule (Yang et al. 2024)."""
+
+    has_signs = True
+
+    def __init__(self, config: UnitConfig, width: int) -> None:
+        super().__init__(width, width, None)
+        self.config = config
+
+    def queries(self, x: Tensor) -> Tensor:
+        with without_autocast(x.device):
+            return functional.normalize(functional.silu(self._projected(x)), dim=-1)
+
+
+FEATURES: dict[str, Any] = {"favor": Favor, "relu": Relu, "elu": Elu, "unit": Unit}
 """Feature maps by name; `FEATURE_CONFIGS` in parts.py has their configurations."""

@@ -58,10 +58,18 @@ class EluConfig(ReluConfig):
     floor: float = 1e-6  # float32 rounds elu(x) + 1 to zero below x = −17
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnitConfig:
+    """Features of length one, which can be negative; the outputs of each head are normalised."""
+
+    features: None = None  # M = W
+
+
 FEATURE_CONFIGS: dict[str, type[Any]] = {
     "favor": FavorConfig,
     "relu": ReluConfig,
     "elu": EluConfig,
+    "unit": UnitConfig,
 }
 
 # Frequencies in musical time are initialised with harmonics of bars, down to sixteenths, and learned.

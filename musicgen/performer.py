@@ -96,6 +96,8 @@ class Attention(nn.Module):
         self.chunk = config.chunk
         self.features = features
         self.qkv = Linear(config.width, 3 * config.width)
+        has_signs = features is not None and features.has_signs
+        self.norm = nn.LayerNorm(config.head_width) if has_signs else None
         self.metre, metric_width = None, 0
         if config.metre is not None:
             self.metre = MetricHeads(config.metre, config.width, config.head_width)
@@ -140,6 +142,7 @@ class Attention(nn.Module):
             v,
             decay=position.decay,
             normaliser=None if position.normaliser_is_positioned else (fq, fk),
+            norm=self.norm,
             state=state,
             backend=self.backend,
             chunk=self.chunk,

@@ -38,7 +38,8 @@ MUSICGEN_FLOORS = (
 # The modules of `musicgen` that learn, with torch. The others play, without it.
 LEARN = {
     "musicgen.performer", "musicgen.attention", "musicgen.features", "musicgen.metre", "musicgen.position",
-    "musicgen.linear", "musicgen.guesses", "musicgen.weights", "musicgen.eager", "musicgen.common.learning",
+    "musicgen.linear", "musicgen.fused", "musicgen.guesses", "musicgen.weights", "musicgen.eager",
+    "musicgen.common.learning",
 }  # fmt: skip
 # Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {
@@ -181,7 +182,10 @@ def test_dependencies_are_those_that_are_used():
     everything = set[str]().union(*declared.values())
     assert len(everything) == sum(map(len, declared.values())), "each is in one group"
     used = {package: _distributions(package) for package in FLOORS}
-    with_gradio, optional = {"fastapi"}, {"distributed", "pytorch-fast-transformers", "muspy"}
+    with_gradio, optional = (
+        {"fastapi"},
+        {"distributed", "pytorch-fast-transformers", "muspy", "triton"},
+    )
     within = {"python-multipart"}  # used by starlette
     together = set[str]().union(*used.values())
     assert together - everything - optional == with_gradio

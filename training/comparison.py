@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, product
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,15 @@ def read_table(path: Path) -> Any:
 
 def run_results(run: Path) -> Row:
     """Return the results of a finished run at its last step."""
-    found = run_folder.newest(run)
-    if found is None:
+    if run_folder.newest(run) is None:
         raise ValueError(f"{run} has no checkpoint")
-    state = run_folder.read_state(found)
+    last = read_table(run / "validation.csv").iloc[-1]  # of the tail, if it has one
+    inside, beyond = (float(last[name]) for name in ("inside", "beyond"))
     return {
         "parameters": read_card(run / MODEL)[1].parameters,
-        "steps": state.step,
-        "inside": state.validation_loss,
-        "beyond": state.validation_beyond,
+        "steps": int(last["step"]),
+        "inside": inside,
+        "beyond": None if isnan(beyond) else beyond,
         "tokens_per_second": round(read_table(run / "train.csv")["tokens_per_second"].median(), 1),
     }
 
@@ -165,6 +166,34 @@ def draw_runs(
     with replacing(file) as part:
         figure.savefig(part, dpi=150, format="png")
     return file
+
+
+def loss_by_position(runs: Sequence[Path]) -> str:
+    """Return a table of the last validation of each run: losses with 95 % intervals over pieces, by position."""
+    from scipy.stats import t  # imported here because it takes a second
+
+    tables = {run.name: _last(read_table(run / "positions.csv")) for run in runs}
+    spans = sorted({span for table in tables.values() for span in _spans(table)})
+    rows = [["run", *(f"{start:,}–{stop:,}" for start, stop in spans), "pieces"]]
+    for name, table in tables.items():
+        half = t.ppf(0.975, table["n"] - 1) * table["deviation"] / table["n"] ** 0.5
+        cells = {
+            span: f"{loss:.3f} ± {width:.3f}"
+            for span, loss, width in zip(_spans(table), table["loss"], half, strict=True)
+        }
+        pieces = sorted({int(n) for n in table["n"]})  # fewer reach the last positions
+        rows.append(
+            [
+                name,
+                *(cells.get(span, "–") for span in spans),
+                "–".join(map(str, pieces[:1] + pieces[1:][-1:])),
+            ]
+        )
+    return markdown(rows)
+
+
+def _spans(table: Any) -> list[tuple[int, int]]:
+    return [*zip(table["from"].astype(int), table["to"].astype(int), strict=True)]
 
 
 def _last(positions: Any) -> Any:

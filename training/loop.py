@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -74,11 +75,16 @@ class Run:
     judges_start = False  # whether the loss on held-out pieces is measured before the first step
 
     def __init__(
-        self, config: RunConfig, devices: Devices, batches: Batches, seconds: float | None = None
+        self,
+        config: RunConfig,
+        devices: Devices,
+        batches: Batches,
+        seconds: float | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.config, self.devices, self.batches = config, devices, batches
         self.folder = Path(config.run)
-        self.schedule = Schedule(config.optimiser, batches, seconds)
+        self.schedule = Schedule(config.optimiser, batches, seconds, clock)
         self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
         self.language = language_of(config, batches.shards)

@@ -128,7 +128,11 @@ class Schedule:
     """The learning rate and the length of a run; with `seconds` it is timed."""
 
     def __init__(
-        self, settings: OptimiserConfig, batches: Batches, seconds: float | None = None
+        self,
+        settings: OptimiserConfig,
+        batches: Batches,
+        seconds: float | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         if seconds is not None and not seconds > 0:
             raise ValueError(f"a run takes more than 0 seconds, not {seconds}")
@@ -142,7 +146,8 @@ class Schedule:
         self.cosine_steps = self.configured_steps if epochs is None else batches.steps(None, epochs)
         self.in_tail, self.tail_from = False, 0  # the step at which the tail began
         self.elapsed = 0.0  # seconds since the start, by the clock on which all processes agree
-        self._started, self._first_step, self._tail_elapsed = time.monotonic(), 0, 0.0
+        self._now = clock or time.monotonic
+        self._started, self._first_step, self._tail_elapsed = self._now(), 0, 0.0
 
     @property
     def steps(self) -> int:
@@ -151,13 +156,13 @@ class Schedule:
 
     def start(self, step: int) -> None:
         """Start the clock at a step."""
-        self._started, self._first_step, self.in_tail = time.monotonic(), step, False
+        self._started, self._first_step, self.in_tail = self._now(), step, False
         self.elapsed = 0.0
 
     @property
     def clock(self) -> float:
         """Seconds since the start by this process's clock."""
-        return time.monotonic() - self._started
+        return self._now() - self._started
 
     @property
     def is_over(self) -> bool:

@@ -1,9 +1,11 @@
 """A round of training on a GPU machine without network (docs/gpu-round.md).
 
-python -m training.round pack CONFIG build/round [--set KEY=VALUE …]
+python -m training.round pack CONFIG … build/round [--set KEY=VALUE …]
 python3 build/round/run.py --seconds 580 --out OUT
 python -m training.round unpack OUT runs/NAME
+python -m training.round table RUN …
 
+A round of several configurations trains them one after the other, and has a subfolder for each.
 A run travels in both directions as a split tar archive of its folder: the tables, the model, and the newest checkpoint
 with weights of a short type and without the optimiser's averages.
 """
@@ -40,7 +42,7 @@ from training.data.batches import Batches
 from training.devices import Devices, with_precision
 from training.initial_model import language_of, model_config
 from training.log import TABLES
-from training.loop import MODEL, Progress, Run
+from training.loop import MODEL, STOPPED, Progress, Run
 
 ROUND, RUN = "round.json", "run.tar"
 MOST_BYTES = 4 << 30  # of a run's parts
@@ -119,30 +121,40 @@ def _parts(folder: Path) -> list[Path]:
     return sorted(parts, key=lambda part: int(part.suffix[1:]))
 
 
-def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloat16") -> int:
-    """Pack a run, with its newest checkpoint if it has one; return the size of the folder in bytes."""
-    newest = run_folder.newest(Path(config.run))
-    if config.start is not None and newest is None:
+def pack(
+    configs: Sequence[RunConfig], folder: Path, part_bytes: int, weights: str = "bfloat16"
+) -> int:
+    """Pack runs on the same data, each with its newest checkpoint if it has one; return the folder's size in bytes."""
+    for config in configs:
+        if config.start is not None and run_folder.newest(Path(config.run)) is None:
+            raise ValueError(
+                "a round cannot start from a trained model; train this run for one step first, then pack its folder"
+            )
+        if config.optimiser.schedule != "hold":
+            raise ValueError("a round is a timed run: add --set optimiser.schedule=hold")
+    first, names = configs[0].data, [Path(config.run).name for config in configs]
+    if len({config.data.folders for config in configs}) > 1 or len({*names}) < len(names):
         raise ValueError(
-            "a round cannot start from a trained model; train this run for one step first, then pack its folder"
+            "the runs of a round need the same data, in the same order, and distinct names"
         )
-    if config.optimiser.schedule != "hold":
-        raise ValueError("a round is a timed run: add --set optimiser.schedule=hold")
-    batches = Batches(config.data, config.seed)
-    batches.shards.verify()
+    shards = Batches(first, configs[0].seed).shards
+    shards.verify()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _copy_code(folder / "code")
     with tarfile.open(folder / "wasmtime.tar.xz", "w:xz") as archive:
         archive.add(Path(wasmtime.__file__).parent, "wasmtime", filter=_without_owner)
-    for number, data in enumerate(config.data.folders):
+    for number, data in enumerate(first.folders):
         with tarfile.open(folder / f"data-{number}.tar.xz", "w:xz") as archive:
             archive.add(Path(data).resolve(), ".", filter=_without_owner)
-    # The machine need not have a YAML parser, which presets would need.
-    model = model_config(config, language_of(config, batches.shards)).plain()
-    write_json(folder / ROUND, {"config": run_folder.plain(config), "model": model})
-    if newest is not None:
-        write_run(newest, run_folder.read_state(newest), folder, weights, part_bytes)
+    for name, config in zip(names, configs, strict=True):
+        own = folder if len(configs) == 1 else folder / name
+        own.mkdir(exist_ok=True)
+        # The machine need not have a YAML parser, which presets would need.
+        model = model_config(config, language_of(config, shards)).plain()
+        write_json(own / ROUND, {"config": run_folder.plain(config), "model": model})
+        if (newest := run_folder.newest(Path(config.run))) is not None:
+            write_run(newest, run_folder.read_state(newest), own, weights, part_bytes)
     write_text(folder / "run.py", LAUNCHER)
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
@@ -161,6 +173,11 @@ def _copy_code(to: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "pretrained", "configs", "*.md")
     for package in PACKAGES:
         shutil.copytree(root / package, to / package, ignore=ignored)
+
+
+def _each(folder: Path) -> list[str]:
+    """Return the subfolders with the runs of a round, in a folder that was packed or came back; "" for its only one."""
+    return sorted(path.parent.name for path in folder.glob(f"*/{ROUND}")) or [""]
 
 
 def unpack(folder: Path, run: Path) -> dict[str, Any]:
@@ -196,16 +213,17 @@ FAILED = "failed"
 
 
 class Round:
-    """A round on the GPU machine, from the packed folder to the results; the Listener of its run.
+    """A run of a round on the GPU machine, from the packed folder to the results; the Listener of the run.
 
     The results are written once a minute, before the tail, and at the end, so that they hold recent weights whatever
     happens: a failing compiler, a full GPU, the end of the time, a signal.
     """
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.began = time.monotonic()
-        self.options, self.folder = options, options.folder.resolve()
-        self.out = options.out.resolve()
+    def __init__(self, options: argparse.Namespace, name: str, seconds: float) -> None:
+        self.began, self.seconds = time.monotonic(), seconds
+        self.options, self.packed = options, options.folder.resolve()
+        self.folder = self.packed / name
+        self.out = options.out.resolve() / name
         self.out.mkdir(parents=True, exist_ok=True)
         self.content = json_of(self.folder / ROUND)
         self.config = self._local_config()
@@ -216,15 +234,15 @@ class Round:
         self.tokens, self.progressed = 0, ""
         self._in_tail, self._said, self._wrote = False, 0.0, self.began
 
-    def run(self) -> int:
-        """Train; return the exit status."""
+    def run(self) -> str:
+        """Train; return how it ended."""
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self.current.stop() if self.current else None)
         self.say(f"{machine()}, precision {self.config.device.precision}")
         ending = self._train()
         self.write(ending)
         self.say(f"{ending}: {self.progressed}; the results are in {self.out}")
-        return 0 if ending != FAILED else 1
+        return ending
 
     def say(self, text: str) -> None:
         """Print a line with the seconds since the start."""
@@ -293,7 +311,7 @@ class Round:
         folders = []
         for number in range(len(config.data.folders)):
             folders.append(str(work / f"data-{number}"))
-            with tarfile.open(self.folder / f"data-{number}.tar.xz") as archive:
+            with tarfile.open(self.packed / f"data-{number}.tar.xz") as archive:
                 archive.extractall(folders[-1], filter="data")
         workers = config.data.workers
         if torch.cuda.is_available():
@@ -314,9 +332,7 @@ class Round:
         while True:
             try:
                 run = self._prepared()
-                run.schedule.seconds = (
-                    self.options.seconds - LAST_SECONDS - (time.monotonic() - self.began)
-                )
+                run.schedule.seconds = self.seconds - LAST_SECONDS - (time.monotonic() - self.began)
                 if run.schedule.seconds <= 0:
                     self.say("no time is left")
                     return FAILED
@@ -343,7 +359,7 @@ class Round:
         if run_folder.newest(folder) is None and _parts(self.folder):
             read_run(self.folder, folder)
         batches = Batches(data, config.seed)
-        self.current = Run(config, Devices(config.device), batches, self.options.seconds)
+        self.current = Run(config, Devices(config.device), batches, self.seconds)
         self.current.resume()
         rescale(self.current.state, self.saved_batch, self.batch)
         for remark in self.current.compile():
@@ -351,19 +367,37 @@ class Round:
         return self.current
 
 
+def run_all(options: argparse.Namespace) -> int:
+    """Run each run of a round for an equal share of the time, until one is stopped; return the exit status."""
+    names, endings = _each(options.folder), []
+    for name in names:
+        endings.append(Round(options, name, options.seconds / len(names)).run())
+        if endings[-1] == STOPPED:
+            break
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.compiler.reset()  # the layers of the next run are others
+    return int(FAILED in endings)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     given = _parser().parse_args(arguments)
     try:
         if given.command == "run":
-            return Round(given).run()
+            return run_all(given)
         if given.command == "pack":
-            config = read_named(given.config, given.changes)
-            size = pack(config, given.folder, int(given.part_mb * 1e6), given.weights)
+            configs = [read_named(name, given.changes) for name in given.configs]
+            size = pack(configs, given.folder, int(given.part_mb * 1e6), given.weights)
             print(f"{given.folder}: {size / 1e6:.1f} MB")
+        elif given.command == "table":
+            from training.comparison import loss_by_position  # which the GPU machine cannot import
+
+            print(loss_by_position(given.runs))
         else:
-            for key, value in unpack(given.folder, given.run).items():
-                print(f"{key}: {value}")
+            for name in _each(given.folder):
+                for key, value in unpack(given.folder / name, given.run / name).items():
+                    print(f"{key}: {value}")
         return 0
     except (ValueError, OSError) as error:
         print(f"round: {error}", file=sys.stderr)
@@ -374,7 +408,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.round", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     pack = commands.add_parser("pack", help="make the folder to copy to the GPU machine")
-    pack.add_argument("config", help="a configuration, or the folder of a run to continue")
+    pack.add_argument(
+        "configs", nargs="+", metavar="config",
+        help="configurations, or folders of runs to continue; several share the time",
+    )  # fmt: skip
     pack.add_argument("folder", type=Path)
     pack.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     run = commands.add_parser("run", help="train on the GPU machine")
@@ -391,6 +428,8 @@ def _parser() -> argparse.ArgumentParser:
     unpack = commands.add_parser("unpack", help="turn the results into a run")
     unpack.add_argument("folder", type=Path)
     unpack.add_argument("run", type=Path)
+    table = commands.add_parser("table", help="print the losses of runs by position")
+    table.add_argument("runs", type=Path, nargs="+")
     return parser
 
 

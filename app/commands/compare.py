@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="folder for all runs, to resume from (default: compare, or compare-2, … if that exists)",
     )  # fmt: skip
     parser.add_argument("--steps", type=int, default=2000, metavar="N", help="steps of each run")
+    parser.add_argument(
+        "--seconds", type=float, metavar="N", help="processor time of each run, instead of steps"
+    )
     parser.add_argument(
         "--seeds",
         type=int,
@@ -90,7 +95,8 @@ def run(arguments: argparse.Namespace) -> None:
             yield config
 
     with scheduled(arguments.scheduler) as executor:
-        for index, results in as_done(_trained, announced(), workers=executor or 0):
+        trained = partial(_trained, seconds=arguments.seconds)
+        for index, results in as_done(trained, announced(), workers=executor or 0):
             name, config = runs[index]
             if isinstance(results, Failed):
                 results = {"failed": results.reason}
@@ -168,13 +174,17 @@ def _names(pattern: str) -> list[str]:
     return names
 
 
-def _trained(config: RunConfig) -> dict[str, Any]:
+def _trained(config: RunConfig, seconds: float | None) -> dict[str, Any]:
     """Train or resume a run; return its results, or why it failed."""
     from training.comparison import run_results
+    from training.loop import MODEL
+    from training.run_folder import is_of_tail
 
     folder = Path(config.run)
+    timed = {} if seconds is None else {"seconds": seconds, "clock": time.process_time}
     try:
-        train(config, resume=(folder / "config.yaml").exists())
+        if not (timed and is_of_tail(folder / MODEL)):  # a timed run could go on for ever
+            train(config, resume=(folder / "config.yaml").exists(), **timed)
         return run_results(folder)
     except OSError:  # such as a full disk, where the others would fail too
         raise

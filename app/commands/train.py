@@ -85,7 +85,12 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
 
 
 def train(
-    config: RunConfig, *, resume: bool, seconds: float | None = None, again: str = "--resume"
+    config: RunConfig,
+    *,
+    resume: bool,
+    seconds: float | None = None,
+    clock: Callable[[], float] | None = None,
+    again: str = "--resume",
 ) -> dict[str, Any] | None:
     """Train a model; return the result, in the first process only. Raises KeyboardInterrupt if it was stopped.
 
@@ -94,7 +99,7 @@ def train(
     from training.devices import processes
 
     try:
-        return _train(config, resume=resume, seconds=seconds, again=again)
+        return _train(config, resume=resume, seconds=seconds, clock=clock, again=again)
     except (ValueError, OSError):
         if processes()[0] == 0:
             raise
@@ -102,7 +107,12 @@ def train(
 
 
 def _train(
-    config: RunConfig, *, resume: bool, seconds: float | None, again: str
+    config: RunConfig,
+    *,
+    resume: bool,
+    seconds: float | None,
+    clock: Callable[[], float] | None,
+    again: str,
 ) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import Devices, check_device, processes, with_precision
@@ -128,8 +138,10 @@ def _train(
         devices = Devices(config.device)
         if isinstance(batches, PromptBatches):
             _prepare(batches, devices)
-            return _fit(PreferenceRun(config, devices, batches, seconds), remarks, again)
-        return _fit(Run(config, devices, batches, seconds), remarks, again)
+            run: Run = PreferenceRun(config, devices, batches, seconds, clock)
+        else:
+            run = Run(config, devices, batches, seconds, clock)
+        return _fit(run, remarks, again)
 
 
 def _prepare(batches: PromptBatches, devices: Devices) -> None:

@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from musicgen.attention import GUARD, parallel_sums
 from musicgen.config import ModelConfig
-from musicgen.features import FeatureMap
+from musicgen.features import FeatureMap, Unit
 from musicgen.linear import Linear
+from musicgen.parts import UnitConfig
 from musicgen.performer import Attention, Passage
 from musicgen.position.base import horizon_decays
 
@@ -120,18 +121,6 @@ class TokenDecayAttention(Attention):
         return y[..., :-1] / (y[..., -1:] + GUARD), None
 
 
-class UnitFeatures(FeatureMap):
-    """Queries and keys of length one, after a SiLU."""
-
-    def queries(self, x: Tensor) -> Tensor:
-        """Return φ(q)."""
-        return functional.normalize(functional.silu(x), dim=-1)
-
-    def keys(self, x: Tensor) -> Tensor:
-        """Return φ(k)."""
-        return self.queries(x)
-
-
 def delta_sums(q: Tensor, k: Tensor, v: Tensor, rates: Tensor) -> Tensor:
     """Compute q_t S_t by the delta rule in blocks: (B, T, H, ·), β (B, T, H) → (B, T, H, D).
 
@@ -174,7 +163,7 @@ def mixed(attention: Attention, mixer: str, config: ModelConfig, width: int) -> 
     """Return the kind of attention named `mixer`, with the same projections."""
     if mixer in ("linear", "softmax"):
         return attention
-    unit = UnitFeatures(width, width, None)
+    unit = Unit(UnitConfig(), width)
     if mixer == "decay_by_token":
         other: Attention = TokenDecayAttention(config, attention.features)
     elif mixer == "decay_by_token_normed":

@@ -43,6 +43,8 @@ def lacking(config: ModelConfig) -> str:
         return f"{config.attention} attention"
     if config.rank:
         return "changes of low rank that are not merged"
+    if config.features_name not in FEATURE_MAPS:
+        return f"the features {config.features_name}"
     if config.position_name not in POSITIONS:
         return f"the encoding {config.position_name}"
     if getattr(position, "orthogonal", False):

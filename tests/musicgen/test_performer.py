@@ -127,7 +127,7 @@ def test_all_backends_agree(position: str, features: str):
     "parts",
     [
         *({"position": unlimited(one)} for one in ENCODINGS),
-        *({"position": "sine_spe", "features": one} for one in ("relu", "elu")),
+        *({"position": "sine_spe", "features": one} for one in ("relu", "elu", "unit")),
         {"norm": "post", "activation": "relu", "tie_embeddings": True, "layers": 3},
         {"goals": GOALS},
         {"goals": GOALS, "metre": METRE, "position": "sine_spe", "layers": 2},

@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from musicgen.weights import load
-from tests.training.makers import toy_file
+from tests.training.makers import prepared_set, toy_file
 from training import optimiser, round, run_folder
 from training.config import read
+from training.data.batches import Batches
 from training.loop import Run
 from training.round import main
-from training.run_folder import TAIL_FROM
+from training.run_folder import TAIL_FROM, check_data
 
 HOLD = {"schedule": "hold", "method": "muon", "steps": 1000}
 
@@ -111,6 +112,56 @@ def test_round_is_unpacked_and_continued(packed: Path, weights: str, capsys):
     state = run_folder.read_state(later)
     assert (state.step, state.batches, state.began) == (16, 8 + 2 * 8, 16)
     assert read(home / "config.yaml").data.batch == 4
+
+
+def test_runs_of_a_round_share_its_time_and_make_one_table(pianos: Path, tmp_path: Path, capsys):
+    files = []
+    for position in ("none", "rope"):
+        changes = {"run": str(tmp_path / position), "model": {"position": position}}
+        changes |= {"optimiser": HOLD, "validation": {"every": 1000, "length": 64}}
+        files.append(str(toy_file(tmp_path / f"{position}-file", pianos, **changes)))
+    assert main(["pack", *files, str(tmp_path / "round")]) == 0
+    assert len([*(tmp_path / "round").glob("data-*")]) == 1
+    status, out = run(tmp_path / "round", 20)
+    assert status == 0
+    home = tmp_path / "home"
+    assert main(["unpack", str(out), str(home)]) == 0
+    runs = [home / "none", home / "rope"]
+    assert [load(one / "model")[1].training["steps"] for one in runs] == [10, 10]
+    capsys.readouterr()
+    assert main(["table", *map(str, runs)]) == 0
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert "| 32–" in head
+    assert [row.split(" | ")[0] for row in rows] == ["| none", "| rope"]
+    last = (runs[1] / "positions.csv").read_text().splitlines()[-1].split(",")
+    assert rows[1].split(" | ")[-2].startswith(f"{float(last[3]):.3f} ± ")
+
+
+def test_several_sets_travel_with_their_weights(tmp_path: Path):
+    folders = [
+        prepared_set(tmp_path / name, "ensemble", first=20 * n) for n, name in enumerate("ab")
+    ]
+    weights = dict(zip(map(str, folders), (2.0, 0.5), strict=True))
+    file = toy_file(tmp_path, folders[0], data={"folder": weights}, optimiser=HOLD)
+    assert main(["pack", str(file), str(tmp_path / "round")]) == 0
+    (tmp_path / "home").mkdir()
+    for folder in folders:  # the other machine does not have them
+        shutil.move(folder, tmp_path / "home" / folder.name)
+    status, out = run(tmp_path / "round")
+    assert status == 0
+    for folder in folders:
+        shutil.move(tmp_path / "home" / folder.name, folder)
+    assert main(["unpack", str(out), str(tmp_path / "unpacked")]) == 0
+    config = read(tmp_path / "unpacked" / "config.yaml")
+    assert config.data.folder == weights
+    check_data(run_folder.newest(tmp_path / "unpacked"), Batches(config.data, config.seed))
+
+
+def test_runs_of_a_round_need_the_same_data(pianos: Path, tmp_path: Path, capsys):
+    files = [str(toy_file(tmp_path / name, pianos, optimiser=HOLD)) for name in "ab"]
+    assert main(["pack", *files, str(tmp_path / "round")]) == 2  # both have the same name
+    assert "need the same data, in the same order, and distinct names" in capsys.readouterr().err
+    assert not (tmp_path / "round").exists()
 
 
 def packed_as(mode: str, name: str, size: int = 1, **headers: str) -> bytes:

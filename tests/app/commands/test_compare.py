@@ -5,6 +5,7 @@ import pytest
 
 from app.cli import main
 from app.commands.train import train
+from musicgen.checkpoint import read_card
 from tests.training.makers import TOY, toy_file
 from training.config import RunConfig
 
@@ -92,3 +93,18 @@ def test_runs_of_other_settings_are_not_replaced(two, compared: Path, command, r
         assert "has a run with other settings (optimiser." in said
         assert "name another folder with -o" in said
     command(*words, "log_every=1")  # which changes no result
+
+
+def test_runs_of_equal_processor_time_end_with_a_tail_and_are_not_repeated(
+    two, tmp_path: Path, command, monkeypatch
+):
+    given = [*two, "--seconds", 1, "--seeds", 1, "--set", "optimiser.schedule=hold"]
+    first = command("compare", *given, "-o", tmp_path / "out", "--json").out
+    rows = json.loads(first)
+    assert [row["failed"] for row in rows] == ["", ""]
+    for row in rows:
+        card = read_card(tmp_path / "out" / row["name"] / "model")[1].training
+        assert (row["steps"], row["inside"]) == (card["steps"], card["validation_loss"])
+        assert 0 < card["tail_from"] < card["steps"]
+    monkeypatch.setattr("app.commands.compare.train", None)
+    assert command("compare", *given, "-o", tmp_path / "out", "--json").out == first
