@@ -139,7 +139,7 @@ MOST_BYTES = 3 << 29  # of their states, for the only engine of a process
 STEP_ROWS = 64  # per step: more rows are no cheaper per row, and each waits longer
 KEPT_PROMPTS = 4  # read prompts without a request, kept so that another take can begin at once …
 KEPT_BYTES = 1 << 25  # … if their states are no larger
-READ_SECONDS = 0.2  # of reading prompts, or one window, before other rows get a step
+READ_SECONDS = 0.2  # of reading prompts, or one window, before steps and new requests
 TURN_STEPS = 16  # for which the same rows advance, where there is not room for all
 AHEAD_SECONDS = 0.5  # more of the time than another at work, from which an owner waits
 FIRST_STEPS = 12  # of a row: enough to reach its first note, they come before all others …
@@ -243,7 +243,7 @@ class Engine:
         return [row for row in rows if self._seconds[row.job.owner] <= least + AHEAD_SECONDS]
 
     def _read(self) -> None:
-        """Read prompts, the shortest first: for READ_SECONDS if other rows are playing, else to the end of one."""
+        """Read prompts, the shortest first, for READ_SECONDS: other requests may come meanwhile."""
         begun = time.monotonic()
         while reading := self._due(self._at(Stage.READING)):
             job = self._ranked(reading, lambda row: len(row.job.ids))[0].job
@@ -251,10 +251,9 @@ class Engine:
             with self._blaming(job):
                 self._read_piece(job, reading)
             self._charge(job.owner, time.monotonic() - since)
-            playing = self._at(Stage.PLAYING)
-            if playing and (time.monotonic() > begun + READ_SECONDS or self._beginning()):
+            if time.monotonic() > begun + READ_SECONDS or self._beginning():
                 return
-            if not playing:
+            if not self._at(Stage.PLAYING):
                 self._end_cancelled()
 
     def _read_piece(self, job: Job, reading: Iterable[Row]) -> None:

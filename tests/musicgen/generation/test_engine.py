@@ -407,6 +407,19 @@ def test_somebody_who_asks_for_much_doubles_the_time_of_others_at_most(
     assert seconds(*greedy) <= 2 * seconds() + more
 
 
+def test_new_requests_are_taken_while_a_long_prompt_is_read(network: Network, monkeypatch: Any):
+    monkeypatch.setattr(engine_module, "READ_SECONDS", 0.0)
+    long = job(np.arange(3 * engine_module.WINDOW) % 11, Request(tokens=1))
+    engine, short = Engine(network, listeners=True), job([4, 3], Request(tokens=1))
+    engine.add(long)
+    engine.work()
+    assert long.steps == 0
+    engine.add(short)
+    run_until(engine, lambda: short.ended.is_set())
+    assert not long.ended.is_set()
+    run_until(engine, lambda: long.ended.is_set())
+
+
 def test_states_stay_within_the_memory_limit(network: Network):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
         engine, seen = Engine(network, most_bytes=most_bytes), 0

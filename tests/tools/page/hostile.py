@@ -147,12 +147,14 @@ async def hold(address: str, met: Counter[str]) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def attack(address: str, count: int, only: str, over: Event) -> Counter:
+def attack(address: str, count: int, only: str, begun: Event, over: Event) -> Counter:
     """Send so many requests at once from one address until it is over; return the answers they got.
 
     `only` is a part of the names of the kinds of requests.
     """
     met: Counter[str] = Counter()
+    largest()  # takes seconds
+    begun.set()
     kinds = [kind for kind in HOSTILE if only in kind]
 
     async def all_at_once() -> None:

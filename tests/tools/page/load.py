@@ -197,9 +197,12 @@ async def measure(server: Server, given: Any) -> int:
     await visitors(alone)
     for _ in range(TURNS // 2 if given.hostile else 0):
         # In a separate process, so that the hostile visitor does not slow down the honest ones here.
-        over = (context := CONTEXT.Manager()).Event()
+        context = CONTEXT.Manager()
         with context, ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
-            attacked = pool.submit(attack, server.address, given.hostile, given.only, over)
+            begun, over = context.Event(), context.Event()
+            sent = server.address, given.hostile, given.only, begun, over
+            attacked = pool.submit(attack, *sent)
+            await asyncio.to_thread(begun.wait)
             await visitors(besieged)
             over.set()
             met += await asyncio.wrap_future(attacked)
