@@ -46,8 +46,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 
-# In nats. Chosen on every eighth sheet of `musicgen evaluate accompaniment --sheets`, from the first one on; STILL,
-# FULLER and the sections (arranging.py) on the odd ones of the first 23.
+# In nats. Chosen on every eighth sheet of `musicgen evaluate accompaniment --sheets`, from the first one on.
 SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share of its time
 OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
 OUTSIDE_BASS = 3.0  # the same in the bass
