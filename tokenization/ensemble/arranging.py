@@ -25,7 +25,7 @@ _HOLDING = (
 _MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flute", "clarinet")
 BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
 FEWEST = 4  # bars of a section
-LONGEST = 8  # bars of a section without returns
+LONGEST = 16  # bars of a section without returns
 REGISTERS = (50, 62, 56)  # the middle of the lowest part, in sections in turn
 APART = 5  # semitones from the middle of one part to the next one's
 
@@ -77,7 +77,7 @@ def _lasting(back: np.ndarray) -> np.ndarray:
 def sections_of(back: np.ndarray) -> np.ndarray:
     """Return the number of each bar's section, from how many bars back it returns, 0 for new bars: (K,).
 
-    Fewer than FEWEST bars that are new, or return to another section, belong to the section before them.
+    Fewer than FEWEST bars that are new or return belong to the section before them.
     """
     source = _lasting(back)
     edges = np.flatnonzero(np.diff(source > 0, prepend=-1, append=-1))
@@ -91,9 +91,4 @@ def sections_of(back: np.ndarray) -> np.ndarray:
         else:
             found[start:stop] = latest + 1 + np.arange(stop - start) // LONGEST
             latest = int(found[stop - 1])
-    edges = np.flatnonzero(np.diff(found, prepend=-1, append=-1))
-    for start, stop in pairwise(edges.tolist()):
-        if start and stop - start < FEWEST:
-            found[start:stop] = found[start - 1]
-    _, first, number = np.unique(found, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[number]
+    return found
