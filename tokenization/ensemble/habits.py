@@ -51,8 +51,7 @@ AGREED = 0.8  # … if so much of the bars have the first chord of the bar one p
 DISTINCT = 0.1  # … and by so much more than that of any shorter period
 SCALE = 7  # pitch classes
 DEPARTING = 0.06  # of the given music's time, in others, from which on it departs from its scale …
-# … and so many nats favour chords with pitch classes that it lacks, and half as many these, which the model avoids.
-SOUGHT = 0.5
+SOUGHT = 0.5  # … and so many nats favour the pitch classes that it lacks, which the model avoids too much
 PULLED = 2.0  # nats against these under a plan, which draws music away from its key
 OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
 HOME = 1.0  # … for its tonic chord …
@@ -207,11 +206,8 @@ def strange(sheet: Sheet, *, pulled: bool) -> np.ndarray:
     share = weight / max(weight.sum(), 1)
     departs = min(float(np.sort(share)[:-SCALE].sum()) / DEPARTING, 1)
     # In eighths, so that no rounding decides.
-    against = _by_class(-np.round(8 * np.clip(1 - share * 24, 0, 1)) / 8)
-    if pulled:
-        return np.float32(PULLED) * against
-    against[PITCH.start : PITCH.stop] /= 2
-    return np.float32(-SOUGHT * np.round(8 * departs) / 8) * against
+    nats = PULLED if pulled else -SOUGHT * np.round(8 * departs) / 8
+    return np.float32(nats) * _by_class(-np.round(8 * np.clip(1 - share * 24, 0, 1)) / 8)
 
 
 def _by_class(of_class: np.ndarray) -> np.ndarray:
