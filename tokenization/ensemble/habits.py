@@ -3,8 +3,7 @@
 - *amount*: how many notes a bar a part has, which a plan scales.
 - *rhythm*: where most onsets of a part recur after one, two, four or eight bars, the next bar is expected to have those
   of the bar one period before. In a section, such as saxes, that has moved together, they are those of its first part.
-- *range*: a part stays within its given range and some of it on either side; one voice leaps, or repeats its pitch, no
-  more often than before.
+- *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
 
@@ -43,16 +42,14 @@ TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
 # What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.
 WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
 # Nats for each semitone outside a part's range, and the most, also against leaving an onset whose top note is too low;
-# fewer if a plan asks for registers, or if fewer bars than RECENT show it, since real parts soon leave that of eight.
+# fewer if fewer bars than RECENT show the range, or if a plan asks for registers.
 BEYOND, FARTHEST = 1.5, 6.0
 FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
 DISTINCT = 0.1  # … and by so much more than that of any shorter period
-SCALE = 7  # pitch classes
-DEPARTING = 0.06  # of the given music's time, in others, from which on it departs from its scale …
-SOUGHT = 0.5  # … and so many nats favour the pitch classes that it lacks, which the model avoids too much
-PULLED = 2.0  # nats against these under a plan, which draws music away from its key
+STRANGE = 0.5  # nats against the pitch classes that the given music lacks …
+PULLED = 2.0  # … and under a plan, which draws music away from its key
 OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
 HOME = 1.0  # … for its tonic chord …
 RELATIVE = -1.0  # … and for that of its relative
@@ -75,10 +72,8 @@ class Habits:
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
-    shown: float  # how well the given bars show habits, up to 1
     strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
-    repeats: np.ndarray  # (P,) … of moves that repeat the pitch
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
@@ -108,9 +103,9 @@ def habits_of(
     played[sheet.part, sheet.bar] = True
     notes = np.bincount(sheet.part, minlength=count)
     judged = (notes >= FEWEST) & (sheet.parts != HARMONY) & (rate > 0)
-    shown = min(bars, RECENT) / RECENT
+    unsure = RECENT / max(min(bars, RECENT), 1)
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
-    leaps, repeats = np.ones(count), np.ones(count)
+    leaps = np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
         value = sheet.value[own]
@@ -124,9 +119,7 @@ def habits_of(
         low[part], high[part] = value.min() - extra, value.max() + extra
         if many.max() == 1 and len(onset) > FEWEST:
             moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))
-            leaps[part], repeats[part] = (
-                (such.sum() + 1) / (len(moves) + 2) for such in (moves >= FIFTH, moves == 0)
-            )
+            leaps[part] = (moves >= FIFTH).mean()
         if many.max() > 1:
             top = np.zeros(len(onset), value.dtype)
             np.maximum.at(top, at, value)
@@ -144,10 +137,8 @@ def habits_of(
         low=low,
         high=high,
         floor=floor,
-        shown=shown,
-        strict=BEYOND * shown**3,
+        strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
-        repeats=repeats,
         form=_form(sheet),
         strange=strange,
         key=key,
@@ -196,18 +187,13 @@ def _form(sheet: Sheet) -> int:
     return 0
 
 
-def strange(sheet: Sheet, *, pulled: bool) -> np.ndarray:
-    """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,).
-
-    `pulled`: whether a plan draws the music away from its key.
-    """
+def strange(sheet: Sheet, nats: float) -> np.ndarray:
+    """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,)."""
     pitched = sheet.instrument < PITCHED
     weight = np.bincount(sheet.value[pitched] % 12, LENGTHS[sheet.length[pitched]], 12)
     share = weight / max(weight.sum(), 1)
-    departs = min(float(np.sort(share)[:-SCALE].sum()) / DEPARTING, 1)
-    # In eighths, so that no rounding decides.
-    nats = PULLED if pulled else -SOUGHT * np.round(8 * departs) / 8
-    return np.float32(nats) * _by_class(-np.round(8 * np.clip(1 - share * 24, 0, 1)) / 8)
+    # In steps of a quarter, so that no rounding decides.
+    return _by_class(-np.round(4 * nats * np.clip(1 - share * 24, 0, 1)) / 4)
 
 
 def _by_class(of_class: np.ndarray) -> np.ndarray:

@@ -30,6 +30,8 @@ from tokenization.ensemble.grammar import (
 from tokenization.ensemble.habits import (
     FARTHEST,
     FIFTH,
+    PULLED,
+    STRANGE,
     Habits,
     habits_of,
     in_key,
@@ -69,8 +71,8 @@ PATTERN = 2.5  # nats against what breaks a rhythm …
 # … and against parts that rest where they are expected, or play where they rest
 ENTRY, REST = 8.0, 5.0
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
-LEAPING = 2.5  # nats against more leaps, or repeated pitches, than before
-LEAPS = 1.25  # times the given share of them is not too many, nor is one standard deviation more
+LEAPING = 2.5  # nats against more leaps than before
+LEAPS = 1.25  # times the given share of leaps that is not too many
 FORM = 6.0  # nats against chords that break the form
 AWAY = 2.0  # nats for the triad of the key that was asked for, and twice for its chord, while the music is in another
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
@@ -100,7 +102,7 @@ class Habitual(Grammar):
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
         self._highest = np.full(1, -1)  # pitch of the part at its position
-        self._moves, self._leaps, self._repeats = (np.zeros((1, count), np.int64) for _ in range(3))
+        self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
         self._chord = np.zeros((1, LONGEST_BAR), np.int64)
         place = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
@@ -190,7 +192,7 @@ class Habitual(Grammar):
         ratio = (self._recent[row] + LITTLE) / (habits.rate * scale + LITTLE)
         octaves = np.round(8 * np.log2(ratio)) / 8
         beyond = np.sign(octaves) * np.maximum(np.abs(octaves) - SLACK, 0)
-        return habits.shown * np.clip(-AMOUNT * beyond, -MOST, MOST)
+        return np.clip(-AMOUNT * beyond, -MOST, MOST)
 
     def _find_periods(self, row: int) -> None:
         """Find the rhythms of new bars, where the given ones have none or have lasted long enough."""
@@ -212,7 +214,6 @@ class Habitual(Grammar):
             pitch, last = token - PITCH.start, self._pitch[row, part]
             self._moves[row, part] += last >= 0
             self._leaps[row, part] += last >= 0 and abs(pitch - last) >= FIFTH
-            self._repeats[row, part] += pitch == last
             self._pitch[row, part] = pitch
         self._now[row, part, at] = True
         self._count[row, part] += 1
@@ -252,7 +253,6 @@ class Habitual(Grammar):
                 wish[part] = ENTRY if self._now[row, leader].any() else -REST
             elif habits.plays[part] and (expected := self._expected(row, part)) is not None:
                 wish[part] = ENTRY if expected.any() else -REST
-            wish[part] *= habits.shown
             if habits.plays[part] or not wish[part]:
                 wish[part] += self._more[row, part]
         # A token that skips parts has the strongest wish for one of them against it.
@@ -293,11 +293,10 @@ class Habitual(Grammar):
         expected = self._expected(row, part)
         if expected is not None:
             later = np.flatnonzero(expected[at + 1 :]) + at + 1
-            kept = np.float32(PATTERN * habits.shown)
-            nats[AT.start : AT.stop] -= kept
+            nats[AT.start : AT.stop] -= np.float32(PATTERN)
             if len(later):
-                nats[AT.start + later[0]] += kept
-                nats[LEAVING] -= kept
+                nats[AT.start + later[0]] += np.float32(PATTERN)
+                nats[LEAVING] -= np.float32(PATTERN)
         more = float(self._more[row, part])
         if self._kind[row] == AFTER_VALUE and more:
             nats[LEAVING] -= np.float32(max(more, 0) / 2)
@@ -320,16 +319,11 @@ class Habitual(Grammar):
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
             nats[LEAVING] -= against
-        if (last := self._pitch[row, part]) < 0 or habits.leaps[part] == 1:
-            return
-        moved = np.abs(np.arange(len(PITCH)) - last)
-        for share, found, such in (
-            (habits.leaps[part], self._leaps[row, part], moved >= FIFTH),
-            (habits.repeats[part], self._repeats[row, part], moved == 0),
-        ):
-            usual = LEAPS * share * (self._moves[row, part] + 1)
-            if found >= usual + np.sqrt(usual):
-                nats[PITCH.start : PITCH.stop] -= np.float32(LEAPING) * such
+        last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
+        leaps, moves = self._leaps[row, part], self._moves[row, part]
+        if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1):
+            is_leap = np.abs(np.arange(len(PITCH)) - last) >= FIFTH
+            nats[PITCH.start : PITCH.stop] -= np.float32(LEAPING) * is_leap
 
     def _form_places(self, row: int, at: int, nats: np.ndarray) -> None:
         """Let chords change where those of the bar one form before did."""
@@ -364,7 +358,7 @@ def habitual(
         scale = np.clip(asked / max(usual, 0.1), 0.25, 4)
     keys, key = prompt[KEY.holds(prompt)], -1
     if len(sheet.bars):
-        against = strange(sheet, pulled=bool({*plan} - {"return"}))
+        against = strange(sheet, PULLED if {*plan} - {"return"} else STRANGE)
     elif len(keys):
         key = int(keys[0]) - KEY.start
         against = in_key(key)
