@@ -15,7 +15,7 @@ listeners, rows take their first steps before all others.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -216,13 +216,18 @@ class Engine:
 
     def _admit(self) -> None:
         """Admit waiting rows while there is room, those of the owners who have had the least first."""
-        admitted = sum(row.size for row in self._rows if row.stage is not Stage.WAITING)
+        held: Counter[str] = Counter()
+        for row in self._served:
+            held[row.job.owner] += row.size
         for row in self._ranked(self._at(Stage.WAITING)):
+            owner, admitted = row.job.owner, held.total()
             if admitted and not self._capacity:  # the first row is always admitted
                 self._capacity = self._capacity_for(self._state_after_a_token())
             if admitted and admitted + row.size > self._capacity:
                 return
-            admitted += row.size
+            if self._listeners and held[owner] and 2 * (held[owner] + row.size) > self._capacity:
+                continue  # half of the room is for others, who may come meanwhile
+            held[owner] += row.size
             self._join(row.job.owner)
             row.stage = Stage.READING
 

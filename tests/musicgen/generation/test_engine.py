@@ -374,10 +374,12 @@ def test_an_owner_of_many_requests_waits_longer(network: Network, monkeypatch: A
     assert [one.steps for one in order] == [40] * 13
 
 
+@pytest.mark.parametrize("room", [256, 16])
 def test_somebody_who_asks_for_much_doubles_the_time_of_others_at_most(
-    network: Network, monkeypatch: Any
+    room: int, network: Network, monkeypatch: Any
 ):
-    """By a clock that counts the tokens that are read and written."""
+    """By a clock that counts the tokens that are read and written, also where there is room for few rows."""
+    monkeypatch.setattr(engine_module, "MOST_ROWS", room)
     a_token, now = 0.005, [0.0]
     monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     for name in ("append", "read"):
