@@ -400,7 +400,7 @@ class Reading:
             away = np.abs(heard[key] - row[0])
             free = [(away[n], note) for n, note in enumerate(known[key]) if id(note) not in used]
             here = [note for distance, note in free if distance <= near]
-            if not step:  # each row is one note
+            if not step and len(here) > 1:  # each row is one note
                 here = sorted(here, key=lambda note: self._unlike(note, row))[:1]
             if not here:
                 far = min(free, key=lambda one: one[0], default=None)
