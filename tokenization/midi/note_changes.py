@@ -14,7 +14,7 @@ from tokenization.analysis.chords import moved_by
 from tokenization.changes import Row
 from tokenization.edit import NotKept
 from tokenization.midi import reading as midi
-from tokenization.midi.events import Note, OpenMidi
+from tokenization.midi.events import Event, Note, OpenMidi
 from tokenization.midi.keeping import AFTER, BEFORE
 
 OFF_VELOCITY = 64  # of inserted notes
@@ -43,23 +43,28 @@ def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
     file.remove(gone)
     placed += [_inserted(file, row) for row in new]
     _place(file, placed)
-    for note in placed:
-        _keep_program(file, note)
+    _keep_programs(file, placed)
 
 
-def _keep_program(file: OpenMidi, note: Note) -> None:
+def _keep_programs(file: OpenMidi, notes: Sequence[Note]) -> None:
     """Set the program of a note's track for it alone if another is in force where the note now starts."""
-    source, on = file.sources[note.source], note.on
-    status = 0xC0 | source.channel
-    said = [one for one in note.lane.events if one.status == status and one.tick <= on.tick]
-    said.sort(key=lambda one: (one.tick, one.rank))
-    in_force = said[-1].data[0] if said else file.programs.get(source.channel, 0)
-    if in_force != source.program:
-        note.lane.take([on])
-        on.rank = AFTER
-        note.lane.put(on.tick, AFTER, status, (source.program,))
-        note.lane.events.append(on)
-        note.lane.put(on.tick, AFTER, status, (in_force,))
+    programs: dict[tuple[int, int], list[Event]] = defaultdict(list)  # of a lane, by their status
+    for lane in {id(note.lane): note.lane for note in notes}.values():
+        for one in lane.events:
+            if 0xC0 <= one.status < 0xD0:
+                programs[id(lane), one.status].append(one)
+    for note in notes:
+        source, lane, on = file.sources[note.source], note.lane, note.on
+        status = 0xC0 | source.channel
+        known = programs[id(lane), status]
+        said = sorted((one for one in known if one.tick <= on.tick), key=lambda one: (one.tick, one.rank))  # fmt: skip
+        in_force = said[-1].data[0] if said else file.programs.get(source.channel, 0)
+        if in_force != source.program:
+            lane.take([on])
+            on.rank = AFTER
+            known.append(lane.put(on.tick, AFTER, status, (source.program,)))
+            lane.events.append(on)
+            known.append(lane.put(on.tick, AFTER, status, (in_force,)))
 
 
 def _make_room(file: OpenMidi, first: int) -> None:
