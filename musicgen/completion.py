@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from musicgen.pieces import Piece, edit_of, input_facts
 from tokenization.analysis.chords import like_given, with_locked
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import NewMusic
-from tokenization.language import Goal, Wanted
+from tokenization.language import Goal, Language, Wanted
 from tokenization.records import whole_number
 from tokenization.score import Marker, Score
 
@@ -45,14 +46,14 @@ class Completion(MusicGeneration):
             request=request, ids=goal.prompt, grammar=goal.grammar, sources=goal.sources,
             elsewhere=tuple(goal.elsewhere.tolist()), unlike=tuple(goal.replaced.tolist()),
         )  # fmt: skip
+        self.hear = partial(
+            _heard, language=model.language, goal=goal, setting=goal.setting(piece.encoded.setting),
+            extent=piece.extent, where=where,
+        )  # fmt: skip
         super().__init__(model, asked)
         self.piece, self.goal, self._written, self._where = piece, goal, written, where
-        self._setting = goal.setting(piece.encoded.setting)
         changes = {**vars(where), "over_chords": goal.writes_chords}
         self._edit = edit_of(piece.original, piece.score, model.language, **changes)
-
-    def _heard(self, ids: np.ndarray) -> Score:
-        return self._in_extent(self.model.language.decode(self.goal.whole(ids), self._setting))
 
     def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         score = self._played(self.piece.playing, score, self._where, number)
@@ -73,11 +74,15 @@ class Completion(MusicGeneration):
         }
         return self._made(number, ids, score, self._where.new_in(score), self._edit, about)
 
-    def _in_extent(self, score: Score) -> Score:
-        """Leave out new notes before a pickup, or after the end of a short last bar, where the file has no bar."""
-        (first, stop), notes = self.piece.extent, score.notes
-        inside = (notes.onset_ticks >= first) & (notes.onset_ticks < stop)
-        return score.replace(notes=notes[inside | ~self._where.is_new(notes)])
+
+def _heard(
+    ids: np.ndarray, language: Language, goal: Goal, setting: Any, extent: tuple[float, float], where: NewMusic
+) -> Score:  # fmt: skip
+    """Return a completion as a piece, without new notes before a pickup, or after the end of a short last bar."""
+    score = language.decode(goal.whole(ids), setting)
+    notes = score.notes
+    inside = (notes.onset_ticks >= extent[0]) & (notes.onset_ticks < extent[1])
+    return score.replace(notes=notes[inside | ~where.is_new(notes)])
 
 
 def infilling(

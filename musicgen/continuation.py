@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from musicgen.critic import Critic, NewBars
+from musicgen.critic import EVERY, TOGETHER, Critic, NewBars
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Job, Order, Progress, Request
@@ -166,15 +166,48 @@ def run_together(works: Sequence[Generation]) -> Iterator[None]:
         yield
 
 
+Hear: TypeAlias = Callable[[np.ndarray], Score]
+"""Returns a sequence as a piece, as the language rounds it, by which the critic has learned. It can be pickled."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ByCritic:
+    """The choice among rows while they are written, by the critic of a model, in any process that has the model."""
+
+    model: Player
+    each: int
+    together: int = TOGETHER
+    every: int = EVERY
+    ids: np.ndarray  # of the prompt
+    hear: Hear
+    new: NewBars
+
+    def best(self, rows: Sequence[Sequence[int]], bars: int) -> int:
+        """Return the number of the most convincing of several rows of new tokens, after so many complete bars."""
+        assert self.model.critic is not None, "rows are chosen by a critic"
+        so_far = self.new.so_far(bars)
+        pieces = (self.hear(np.concatenate([self.ids, np.array(one)])) for one in rows)
+        ranks = [self.model.critic.rank(piece, so_far) for piece in pieces]
+        return ranks.index(min(ranks))
+
+
 class MusicGeneration(Generation):
     """A generation whose sequences are decoded to takes."""
 
     compared: NewBars | None = None  # what the critic compares takes by; None if it cannot
+    hear: Hear
 
     @property
     def each(self) -> int:
         draw = self.request.draw
         return draw if draw > 1 and self.compared and self.model.critic else 1
+
+    def order(self) -> Order:
+        order, choice = super().order(), None
+        if self.each > 1 and self.compared:
+            how = {"model": self.model, "each": self.each, "ids": order.ids}
+            choice = ByCritic(**how, hear=self.hear, new=self.compared)
+        return replace(order, choice=choice)
 
     def takes(self, *, choosing: bool = True, settled: Collection[int] = ()) -> list[Take]:
         """Return the variations so far: of those drawn for each the best.
@@ -184,7 +217,7 @@ class MusicGeneration(Generation):
         every, each = self.sequences(), self.each
         rows, about = range(0, len(every), each), {}
         critic = self.model.critic if choosing and each > 1 else None
-        heard = {row: self._heard(every[row]) for row in (range(len(every)) if critic else rows)}
+        heard = {row: self.hear(every[row]) for row in (range(len(every)) if critic else rows)}
         if critic and self.compared:
             rows = critic.best([*heard.values()], self.compared, each, settled)
             about = {"best_of": each}
@@ -209,10 +242,6 @@ class MusicGeneration(Generation):
         """Remarks on the takes, for the user."""
         bound = self.job.bound
         return () if bound is None else (f"the music is shorter than requested: {bound}",)
-
-    def _heard(self, ids: np.ndarray) -> Score:
-        """Return a sequence as a piece, as the language rounds it, by which the critic has learned."""
-        raise NotImplementedError
 
     def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
         """Return a sequence and its score as a take."""
@@ -249,6 +278,17 @@ class MusicGeneration(Generation):
                 **({"plan": plan} if plan else {}),
             },
         )
+
+
+def _heard(
+    ids: np.ndarray, language: Language, bars: int | None, setting: Any, ends_from: int | None
+) -> Score:
+    """Return a continuation as a piece; if it ends, nothing new, from a tick on, rings past the last bar."""
+    score = decode_partial(language, ids, bars, setting)
+    if not bars or ends_from is None:
+        return score
+    notes, stop = score.notes, int(bar_lines(score, bars)[-1])
+    return score.replace(notes=notes.ended_by(stop, notes.onset_ticks >= ends_from))
 
 
 class Continuation(MusicGeneration):
@@ -296,18 +336,11 @@ class Continuation(MusicGeneration):
         asked = Order(
             request=request, ids=ids, grammar=grammar, before_bar=before_bar, sources=sources, varies=True
         )  # fmt: skip
+        self.hear = partial(
+            _heard, language=model.language, bars=stop if by_bars else None, setting=prompt.setting,
+            ends_from=prompt.ticks if request.ends else None,
+        )  # fmt: skip
         super().__init__(model, asked)
-
-    def _heard(self, ids: np.ndarray) -> Score:
-        bars = None if self.request.tokens else self.prompt.bars + self.request.bars
-        score = decode_partial(self.model.language, ids, bars, self.prompt.setting)
-        if not (bars and self.request.ends):
-            return score
-        notes, stop = (
-            score.notes,
-            int(bar_lines(score, bars)[-1]),
-        )  # nothing new rings past the last bar
-        return score.replace(notes=notes.ended_by(stop, notes.onset_ticks >= self.prompt.ticks))
 
     def _ended(self, score: Score, played: Score) -> Score:
         """Return the played piece, in which a requested ending holds its last notes as long as written."""

@@ -8,7 +8,7 @@ again. E networks, F statistics, H hidden units.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,6 +25,8 @@ HAMMERED = 0.3  # more repeated notes of the top line than before, as a share of
 PLAYS = 0.5  # of the bars before, in which a part that may not fall silent plays
 LEAST_BARS = 4  # of new music in which a part may not be silent
 ALIKE = 0.5  # notes that two takes share, of those that either has, above which they are too similar to show both
+EVERY = 4  # bars after which one of the rows of a take is chosen, from which all go on
+TOGETHER = 8  # rows that choose among themselves
 DECIMALS = 3  # of a doubt, so that rounding errors of a processor decide nothing
 
 
@@ -46,6 +48,10 @@ class NewBars:
     def heard_until(self) -> int:
         """The bar up to which takes are compared: some bars after the new ones show how these lead on."""
         return max(self.stop, min(self.bars, self.stop + WINDOW // 2))
+
+    def so_far(self, bars: int) -> NewBars:
+        """Return the first new bars, so many, of music that is being written: nothing after them is heard."""
+        return replace(self, stop=self.begun + bars, bars=0, ends=False)
 
     @property
     def around(self) -> tuple[int, int]:

@@ -47,6 +47,14 @@ class Wishes:
     takes: int
     stop: threading.Event = field(default_factory=threading.Event)
     settled: set[int] = field(default_factory=set)  # takes that stay as they are shown
+    job: Writing | None = None  # once it is at work
+
+    def settle(self, *takes: int) -> None:
+        """Let takes stay as they are shown."""
+        self.settled.update(takes)
+        if self.job is not None:
+            for take in self.settled:
+                self.job.settle(take)
 
 
 class Lock:
@@ -111,7 +119,7 @@ class PageActions:
         """Keep a take of a request as it is shown, since the user has heard it, whatever the critic prefers."""
         found = self._jobs.get(job[:LONGEST_NAME])
         if found and take < found.takes:
-            found.settled.add(take)
+            found.settle(take)
 
     def write(
         self, client: str, request: MusicRequest, data: bytes | None, name: str, job: str
@@ -159,6 +167,8 @@ class PageActions:
             view = streamed.begun()
         yield view
         with self.at_work(streamed, client) as job:
+            wishes.job = job
+            wishes.settle()
             pause, seen, told = FIRST_SECONDS, 0, time.monotonic()
             while not job.wait(pause):
                 if wishes.stop.is_set():

@@ -261,13 +261,15 @@ def continued(
     recall: float = MUSICAL.recall,
     planned: bool = True,
     takes: int = 1,
+    draw: int = 1,
     seed: int,
 ) -> tuple[Piece, Continuation]:
     """Return a piece, and the continuation of its first bars, which the caller has to run."""
     loaded = model_of(model, device)
     piece = held_out_piece(data, row, loaded.language)
     sampling = replace(MUSICAL, recall=recall)
-    request = Request(bars=bars, variations=takes, seed=seed, sampling=sampling, planned=planned)
+    how = {"seed": seed, "sampling": sampling, "planned": planned}
+    request = Request(bars=bars, variations=takes, draw=draw, **how)
     return piece, Continuation(loaded, piece.prompt(prompt_bars), request)
 
 

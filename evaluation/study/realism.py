@@ -8,8 +8,9 @@ separation; 0.5: chance. The 95 % interval is a percentile bootstrap over the ju
 The control does the same without generated music: critics learn to tell one half of the real training pieces from the
 other, and judge halves of the real judged pieces, for several divisions. Its mean has to be near 0.5.
 
-With several takes of each piece, those that the model's own critic prefers (musicgen/critic.py) are judged as well. It
-has learned from the other half of the training pieces, and is of another family.
+With several takes of each piece, what users are shown is judged as well: the best of 2, 4, …, which the model's own
+critic chooses while they are written (musicgen/critic.py). It has learned from the other half of the training pieces,
+and is of another family.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from evaluation.study.critics import Judge, Windows, boosting, linear, network, roll
 from evaluation.study.experiments import Experiment, job_of, models_for_language
 from evaluation.study.piece_jobs import Choice, Measure, continued, draw_pieces
-from evaluation.study.selection import Best, best_and_worst, best_takes, ranked, scores_of
+from evaluation.study.selection import best_and_worst, ranked, scores_of
 from musicgen.playable import Playable
 from tokenization.analysis.statistics import GROUPS, LOUDNESS, WINDOW, Measured
 from tokenization.wording import counted
@@ -35,16 +36,18 @@ FAMILIES = "statistics, boosting", "rolls, network"
 LINEAR = "statistics, linear"  # akin to the model's critic, so it does not judge what that one has chosen
 BEST = 8  # single statistics to report
 SEED = 0
+SHOWN = 1 << 10  # the number of the take that is the best of N is SHOWN · N
 Rows = list[dict[str, Any]]
 
 
-def draw_takes(*, row: int, **how: Any) -> Measure:
+def draw_takes(*, row: int, draw: int = 1, **how: Any) -> Measure:
     """Return the new tokens of each take of the continuation of a piece's first bars (`continued`)."""
-    _, work = continued(row=row, **how)
+    _, work = continued(row=row, draw=draw, **how)
     yield [work]
     work.check()
-    drawn = enumerate(work.job.rows)
-    return [{"row": row, "take": number, "ids": tokens[:]} for number, tokens in drawn]
+    given, first = len(work.order().ids), SHOWN * draw if draw > 1 else 0
+    drawn = enumerate((take.ids[given:].tolist() for take in work.takes()), first)
+    return [{"row": row, "take": number, "ids": tokens} for number, tokens in drawn]
 
 
 def realism(
@@ -70,11 +73,16 @@ def realism(
             f"{choice.data} has too few pieces of {counted(fewest, 'bar')} in its training split or in "
             f"{choice.place}; ask for fewer bars"
         )
+    best_of = [1 << power for power in range(1, takes.bit_length())]
     asked = {"prompt_bars": prompt_bars, "bars": bars, **how, "seed": choice.seed}
     jobs = [
-        job_of(playable, draw_takes, choice.device, prepared, **asked, takes=number, row=row)
+        job_of(playable, draw_takes, choice.device, prepared, **asked, **drawn, row=row)
         for playable in able
-        for rows, number in ((learned, 1), (judged, takes))
+        for rows, drawn in (
+            (learned, {"takes": 1}),
+            (judged, {"takes": takes}),
+            *((judged, {"draw": each}) for each in best_of),
+        )
         for row in rows
     ]
 
@@ -82,10 +90,9 @@ def realism(
         drawn = [take for result in results for take in result]
         windows, names = windows_of(playable, choice.data, drawn, prompt_bars, bars)
         is_learned = np.isin(windows.piece, learned)
-        of_judged = [take for take in drawn if take["row"] in judged]
+        of_judged = [take for take in drawn if take["row"] in judged and take["take"] < SHOWN]
         found = ranked(playable, choice.data, of_judged, prompt_bars, bars)
-        best = best_takes(found)
-        table = judged_table(windows[is_learned], windows[~is_learned], names, best)
+        table = judged_table(windows[is_learned], windows[~is_learned], names)
         return [{"model": playable.name, "table": table, "choices": best_and_worst(found)}]
 
     facts = {
@@ -136,10 +143,9 @@ def windows_of(
     ), names
 
 
-def judged_table(
-    learned: Windows, judged: Windows, names: Sequence[str], best: Best | None = None
-) -> Rows:
+def judged_table(learned: Windows, judged: Windows, names: Sequence[str]) -> Rows:
     """Return how well each critic separates the judged windows, the control, and what gives the music away."""
+    every_take, judged = judged, judged[judged.take < SHOWN]
     every = np.ones(len(names), bool)
     group = np.array([name.split(":")[0] for name in names])
     about_loudness = np.array([LOUDNESS in name for name in names], bool)
@@ -154,10 +160,10 @@ def judged_table(
         table.append(
             {"measure": f"control{name}: real halves", **_control(learned, judged, learning, every)}
         )
-    takes = [*zip(judged.piece.tolist(), judged.take.tolist(), strict=True)]
-    for each, kept in (best or {}).items():
-        shown = judged[np.array([number < 0 or (row, number) in kept for row, number in takes])]
-        table += [_row(f"best of {each}: {name}", shown, judges[name](shown)) for name in FAMILIES]
+    for number in np.unique(every_take.take[every_take.take >= SHOWN]).tolist():
+        shown = every_take[(every_take.take < 0) | (every_take.take == number)]
+        name = f"best of {number // SHOWN}"
+        table += [_row(f"{name}: {one}", shown, judges[one](shown)) for one in FAMILIES]
     varies = np.nanmax(learned.values, axis=0, initial=-np.inf) > np.nanmin(
         learned.values, axis=0, initial=np.inf
     )

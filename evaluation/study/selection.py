@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from evaluation.study.piece_jobs import held_out_piece
 from evaluation.study.takes import roll_of
-from musicgen.critic import NewBars, Rank, chosen
+from musicgen.critic import NewBars, Rank
 from musicgen.pieces import decode_partial
 from musicgen.playable import Playable
 from tokenization.score import Score
@@ -19,8 +19,6 @@ SHOWN = 10  # pieces of which the best and the worst take are kept for a picture
 
 Drawn: TypeAlias = Sequence[Mapping[str, Any]]
 """Takes: each with its `row`, its number `take` and its new tokens `ids`."""
-Best: TypeAlias = Mapping[int, Collection[tuple[int, int]]]
-"""The takes, as row and number, that the critic prefers when it chooses among this many of a piece."""
 
 
 @dataclass
@@ -66,27 +64,6 @@ def ranked(
             piece.scores.append(score)
             piece.new.append(new.is_new(score))
     return found
-
-
-def best_takes(found: Mapping[int, Ranked]) -> Best:
-    """Return the takes that the critic prefers of every 2, 4, … drawn for a piece."""
-    takes = min((len(piece.ranks) for piece in found.values()), default=0)
-    news = {
-        row: [
-            score.replace(notes=score.notes[new])
-            for score, new in zip(piece.scores, piece.new, strict=True)
-        ]
-        for row, piece in found.items()
-    }
-    return {
-        each: {
-            (row, one)
-            for row, piece in found.items()
-            for one in chosen(piece.ranks[:takes], news[row], each)
-        }
-        for each in range(2, takes + 1)
-        if not each & (each - 1) and not takes % each
-    }
 
 
 def best_and_worst(found: Mapping[int, Ranked]) -> list[dict[str, Any]]:

@@ -220,16 +220,21 @@ class Engine:
         for row in self._served:
             held[row.job.owner] += row.size
         for row in self._ranked(self._at(Stage.WAITING)):
-            owner, admitted = row.job.owner, held.total()
-            if admitted and not self._capacity:  # the first row is always admitted
+            if row.stage is not Stage.WAITING:
+                continue
+            # Rows that wait for each other at choices come together.
+            owner, admitted, group = row.job.owner, held.total(), row.job.group(row)
+            size = sum(one.size for one in group)
+            if admitted and not self._capacity:  # the first rows are always admitted
                 self._capacity = self._capacity_for(self._state_after_a_token())
-            if admitted and admitted + row.size > self._capacity:
+            if admitted and admitted + size > self._capacity:
                 return
-            if self._listeners and held[owner] and 2 * (held[owner] + row.size) > self._capacity:
+            if self._listeners and held[owner] and 2 * (held[owner] + size) > self._capacity:
                 continue  # half of the room is for others, who may come meanwhile
-            held[owner] += row.size
-            self._join(row.job.owner)
-            row.stage = Stage.READING
+            held[owner] += size
+            self._join(owner)
+            for one in group:
+                one.stage = Stage.READING
 
     def _join(self, owner: str) -> None:
         """Let an owner begin to be served like the others, for whom it would otherwise be far behind."""
@@ -306,12 +311,33 @@ class Engine:
         spent, size = time.monotonic() - begun, sum(row.size for row in rows)
         for row in rows:
             self._charge(row.job.owner, spent * row.size / size)
+        self._hold([row for row in rows if row.comes_to_choice])
 
     def _append(self, rows: Sequence[Row]) -> None:
         """Append the tokens that were drawn to the sequences of rows."""
         following = [row for row in rows if row.twin_follows]
         prefixes = [row.prefixes[0] for row in rows] + [row.prefixes[1] for row in following]
         self._batch.append(prefixes, np.array([row.drawn for row in (*rows, *following)]))
+
+    def _hold(self, rows: Sequence[Row]) -> None:
+        """Hold rows that come to a choice, and make the choices for which no row is missing."""
+        if not rows:
+            return
+        for joint in self._turn:
+            joint.split()
+        self._leave_turn(rows)
+        for row in rows:
+            row.stage = Stage.HELD
+        for row in rows:
+            self._choose(row)
+
+    def _choose(self, row: Row) -> None:
+        """Let the rows of a group go on from the best, if all are there."""
+        begun = time.monotonic()
+        with self._blaming(row.job):
+            row.job.choose(row)
+        self._turn_steps = 0
+        self._charge(row.job.owner, time.monotonic() - begun)
 
     def _charge(self, owner: str, seconds: float) -> None:
         self._seconds[owner] = self._seconds.get(owner, 0.0) + seconds
@@ -375,6 +401,8 @@ class Engine:
                 row.job.writing.remove(row)
             if row.job.error is not None or not row.job.writing:
                 self._end(row.job)
+            elif held := [other for other in row.job.group(row) if other.stage is Stage.HELD]:
+                self._choose(held[0])
 
     def _leave_turn(self, rows: Collection[Row]) -> None:
         for joint in self._turn:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from threading import Event
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -61,6 +61,29 @@ class Request:
         return {"bars": self.bars, **({"ends": True} if self.ends else {})}
 
 
+class Choice(Protocol):
+    """How one of several rows of a take is chosen while they are written; then all go on from it."""
+
+    @property
+    def each(self) -> int:
+        """The number of rows of a take."""
+        ...
+
+    @property
+    def together(self) -> int:
+        """The number of rows of a take, at most, that choose among themselves; a take of more has several groups."""
+        ...
+
+    @property
+    def every(self) -> int:
+        """The number of bars from one choice to the next."""
+        ...
+
+    def best(self, rows: Sequence[Sequence[int]], bars: int) -> int:
+        """Return the number of the best of several rows of new tokens, after so many complete bars."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """A request with its prompt and all else that is needed to execute it in any process that has the model.
@@ -82,6 +105,7 @@ class Order:
     varies: bool = False  # whether such returns are varied, as those of songs are
     kinds: Kinds | None = None  # of tokens, for sampling by kind
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
+    choice: Choice | None = None  # None if each row is a take of its own
 
     @property
     def prompt_key(self) -> Hashable:
@@ -135,6 +159,7 @@ class Job(Progress):
         self.cancelled, self.owner = cancelled, owner
         self.prompt_key = wanted.prompt_key
         self.writing = [Row(self, variation) for variation in range(variations)]
+        self.settled: set[int] = set()  # takes of which the first row stays, by number
         self._seen = [0] * variations
 
     @property
@@ -145,19 +170,45 @@ class Job(Progress):
         """Keep only the result; rows refer back to the job, so their states would wait for the garbage collector."""
         self.writing, self.cancelled = [], lambda: False
 
-    def fresh(self) -> list[list[int]]:
-        """Return the tokens of each variation that are new since the last call."""
-        new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
-        self._seen = [seen + len(more) for seen, more in zip(self._seen, new, strict=True)]
+    def fresh(self) -> list[tuple[int, list[int]]]:
+        """Return how many tokens of each variation stay since the last call, and the new ones after them."""
+        new = [(seen, row[seen:]) for row, seen in zip(self.rows, self._seen, strict=True)]
+        self._seen = [len(row) for row in self.rows]
         return new
+
+    def group(self, row: Row) -> list[Row]:
+        """Return the rows among which one is chosen while they are written, with this one."""
+        return [other for other in self.writing if other.group == row.group]
+
+    def choose(self, row: Row) -> None:
+        """If all rows of a group wait for a choice, let them go on from the best; of a settled take, from the first."""
+        rows, choice = self.group(row), self.order.choice
+        if choice is None or any(other.stage is not Stage.HELD for other in rows):
+            return
+        stays = len(rows) == 1 or row.group[0] in self.settled
+        best = 0 if stays else choice.best([other.tokens for other in rows], rows[0].bars - 1)
+        for other in rows:
+            other.go_on_from(rows[best])
+
+    def write_again(self, variation: int, tokens: Sequence[int]) -> None:
+        """Replace the tokens of a variation, from the first that differs."""
+        row = self.rows[variation]
+        pairs = enumerate(zip(row, tokens, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(row), len(tokens)))
+        row[same:] = tokens[same:]
+        self._seen[variation] = min(self._seen[variation], same)
 
 
 class Stage(Enum):
-    """The stages of a row: it waits for room, then its prompt is read, then its tokens are drawn."""
+    """The stages of a row: it waits for room, then its prompt is read, then its tokens are drawn.
+
+    At a choice, it is held until the other rows of its take are there.
+    """
 
     WAITING = 0
     READING = 1
     PLAYING = 2
+    HELD = 3
 
 
 class Row:
@@ -175,6 +226,32 @@ class Row:
         low, high = seed & 0xFFFFFFFF, seed >> 32  # numpy takes seeds as 32-bit words
         self.random = np.random.default_rng([low, variation, high])
         self._begun = self._first = int(self.grammar.bars[0])
+        self._variation = variation
+        self._chosen = 1  # bars begun at the last choice, or at the start
+
+    @property
+    def group(self) -> tuple[int, int]:
+        """The number of its take, and of its group of rows among which one is chosen."""
+        choice = self.job.order.choice
+        if choice is None:
+            return self._variation, 0
+        take, place = divmod(self._variation, choice.each)
+        return take, place // choice.together
+
+    @property
+    def comes_to_choice(self) -> bool:
+        """Whether so many bars are complete that one of the rows of its take is chosen."""
+        choice, bars = self.job.order.choice, self.bars
+        return choice is not None and bars > self._chosen and (bars - 1) % choice.every == 0
+
+    def go_on_from(self, other: Row) -> None:
+        """Go on from where another row is, or this one."""
+        if other is not self:
+            self.prefixes = [prefix.copy() for prefix in other.prefixes]
+            self.grammar = other.grammar.select(np.zeros(1, np.int64))
+            self.job.write_again(self._variation, other.tokens)
+            self.drawn, self._begun = other.drawn, other._begun
+        self.stage, self._chosen = Stage.PLAYING, self.bars
 
     @property
     def size(self) -> int:

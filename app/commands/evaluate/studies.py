@@ -139,7 +139,7 @@ OPTIONS = {
     "tokens": "tokens of prompt and continuation together",
     "samples": "continuations per prompt",
     "lessons": "training pieces from which the critics learn",
-    "takes": "takes of each piece; of several, the one that the model's critic prefers is judged, too",
+    "takes": "takes of each piece; the best of 2, 4 … N, which the model's critic chooses, is judged, too",
     "temperature": "temperature of sampling",
     "gap": f"bars to remove, at most {MOST_BARS_OF_A_GAP}",
     "hide": f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",

@@ -30,6 +30,10 @@ class OwnJob(Writing):
         """End the request at the next step."""
         self._composer.leave(self.task.number)
 
+    def settle(self, take: int) -> None:
+        """Let a take, by number, go on as it is shown."""
+        self._composer.settle(self.task.number, take)
+
     def wait(self, seconds: float) -> bool:
         """Work for at most some seconds, or until the end; return whether it has come."""
         self._composer.work(seconds, self)
@@ -61,6 +65,10 @@ class OwnComposer:
     def leave(self, number: int) -> None:
         """Cancel a request at the next step."""
         self._engines.leave(number)
+
+    def settle(self, number: int, take: int) -> None:
+        """Let a take of a request go on as it is shown."""
+        self._engines.settle(number, take)
 
     def work(self, seconds: float, job: OwnJob | None = None) -> bool:
         """Work on all requests for some seconds, or until one has ended; return whether there is more to do."""

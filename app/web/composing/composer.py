@@ -46,6 +46,10 @@ class RemoteJob(Writing):
             self._cancelled = True
             self._process.send(self.task.number)
 
+    def settle(self, take: int) -> None:
+        """Let a take, by number, go on as it is shown."""
+        self._process.send((self.task.number, take))
+
     def wait(self, seconds: float) -> bool:
         """Wait for the end for at most some seconds; return whether it has come."""
         return self.ended.wait(seconds)
@@ -95,8 +99,8 @@ class EngineProcess:
                 self.jobs.pop(task.number, None)
             raise
 
-    def send(self, message: Task | int) -> None:
-        """Send a request, or the number of one to cancel; a process that has died loses it.
+    def send(self, message: Task | int | tuple[int, int]) -> None:
+        """Send a request, the number of one to cancel, or with that of a take to settle; a dead process loses it.
 
         A large request waits for the end of a step, for which other processes do not wait.
         """
@@ -222,6 +226,9 @@ def _receive_all(connection: Connection, engines: Engines) -> None:
         message = connection.recv()
         if isinstance(message, int):
             engines.leave(message)
+            continue
+        if isinstance(message, tuple):
+            engines.settle(*message)
             continue
         engines.take(message)
         if engines.idle:

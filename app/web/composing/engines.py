@@ -40,7 +40,7 @@ class News:
     """A report on a request: what is new since the last one."""
 
     number: int
-    rows: list[list[int]]  # new tokens by variation
+    rows: list[tuple[int, list[int]]]  # of each variation, how many tokens stay, and the new ones
     bars: int = 0  # complete new bars in every variation that is still being written
     ended: bool = False
     error: Exception | None = None
@@ -56,8 +56,8 @@ class Writing(Progress, ABC):
 
     def add(self, news: News) -> None:
         """Add a report."""
-        for row, new in zip(self.rows, news.rows, strict=False):
-            row += new
+        for row, (stay, new) in zip(self.rows, news.rows, strict=False):
+            row[stay:] = new
         self._bars = news.bars
         self.error, self.bound = news.error, news.bound
         if news.ended:
@@ -66,6 +66,10 @@ class Writing(Progress, ABC):
     @abstractmethod
     def cancel(self) -> None:
         """End the request at the next step."""
+
+    @abstractmethod
+    def settle(self, take: int) -> None:
+        """Let a take, by number, go on as it is shown, whatever the critic prefers."""
 
     @abstractmethod
     def wait(self, seconds: float) -> bool:
@@ -129,6 +133,11 @@ class Engines:
         if number in self._at_work:
             self._at_work[number].cancelled = lambda: True
 
+    def settle(self, number: int, take: int) -> None:
+        """Let a take of a request go on from its first row."""
+        if number in self._at_work:
+            self._at_work[number].settled.add(take)
+
     def work(self) -> None:
         """Let each busy engine take a step."""
         for engine in self._engines.values():
@@ -143,7 +152,7 @@ class Engines:
         found, self._failed = self._failed, []
         for number, job in [*self._at_work.items()]:
             ended, rows = job.ended.is_set(), job.fresh()
-            if ended or any(rows):
+            if ended or any(new for _, new in rows):
                 found.append(
                     News(
                         number=number,

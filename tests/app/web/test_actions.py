@@ -402,7 +402,10 @@ def test_silent_bars_are_progress(spoken: str, kind: str, more: dict, first: int
 
 
 class Last:
-    """A critic that prefers the last take."""
+    """A critic that prefers the last take, and while it is written the first."""
+
+    def rank(self, heard: object, new: object) -> tuple[int, float]:
+        return 0, 0.0
 
     def best(self, heard: list, new: object, each: int, settled: Collection[int]) -> list[int]:
         return [n * each + (0 if n in settled else each - 1) for n in range(len(heard) // each)]

@@ -1,5 +1,7 @@
 """Critics separate what differs and nothing else, and halves of one kind not at all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,26 @@ def test_equal_music_is_not_told_apart_and_judgements_repeat(monkeypatch):
     table = realism.judged_table(learned, judged, NAMES)
     assert table[0]["auc"] == pytest.approx(0.5, abs=0.12)
     assert table == realism.judged_table(learned, judged, NAMES)
+
+
+def test_what_is_shown_is_judged_apart_from_takes_without_a_choice(monkeypatch):
+    monkeypatch.setattr(critics, "EPOCHS", 1)
+    learned, judged = windows(1, 60, 4), windows(2, 40, 4)
+    number = 2 * realism.SHOWN
+    real = windows(2, 40)
+    shown = replace(real[real.written], take=np.full(80, number))
+    both = Windows(
+        **{
+            name: np.concatenate([column, vars(shown)[name]])
+            for name, column in vars(judged).items()
+        }
+    )
+    table = {row["measure"]: row for row in realism.judged_table(learned, both, NAMES)}
+    plain = {row["measure"]: row for row in realism.judged_table(learned, judged, NAMES)}
+    assert {name: table[name] for name in plain} == plain
+    assert (
+        table["best of 2: statistics, boosting"]["auc"] < 0.7 < plain["statistics, boosting"]["auc"]
+    )
 
 
 def test_a_roll_orders_parts_by_pitch():

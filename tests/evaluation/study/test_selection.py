@@ -3,7 +3,7 @@
 import numpy as np
 
 from evaluation import figures
-from evaluation.study.selection import Ranked, best_and_worst, best_takes
+from evaluation.study.selection import Ranked, best_and_worst
 from tokenization.score import Notes, Score, Track
 
 
@@ -21,11 +21,6 @@ def ranked() -> Ranked:
         found.scores.append(take(61 + number))
         found.new.append(np.array([False, True]))
     return found
-
-
-def test_the_best_of_every_two_and_of_all_are_found():
-    assert best_takes({7: ranked()}) == {2: {(7, 1), (7, 3)}, 4: {(7, 1)}}
-    assert best_takes({}) == {}
 
 
 def test_a_take_with_a_fault_is_shown_as_the_worst():

@@ -1,6 +1,7 @@
 """Many requests at once: each gets the same as alone, whichever others arrive, end, fail or wait."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -32,16 +33,41 @@ KINDS = np.arange(VOCABULARY) % 4
 DARING = Sampling(temperature=0.9, by_kind=True, recall=0.7)
 RECALLING = Request(variations=6, seed=3, tokens=100, sampling=DARING)
 RECALLED = {"end": Alternating.END, "kinds": Kinds(KINDS), "sources": {3: 0}}
+
+
+class Endless(Alternating):
+    END = -1
+
+
 REQUESTS = [
-    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True, {**RECALLED, "elsewhere": (0, 1, 3, 6, 7)}),
-    ([4, 3, 2, 1], Request(variations=2, seed=1, tokens=23), False),
-    ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, tokens=9), False),
-    ([0, 1, 0, 3], Request(variations=3, seed=5, tokens=40), True, {"before_bar": 4}),
-    ([2, 7], Request(seed=2, tokens=31, sampling=Sampling(temperature=0.5)), True),
-    (np.arange(50) % 11, Request(variations=2, seed=9, tokens=60), False, {"end": 5}),
-    ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), False),
-    ([0, 4, 8], Request(variations=3, seed=8, tokens=30), False, {"guiding": (4, 7), "end": 6}),
+    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, Alternating, {**RECALLED, "elsewhere": (0, 1, 3, 6, 7)}),
+    ([4, 3, 2, 1], Request(variations=2, seed=1, tokens=23), None),
+    ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, tokens=9), None),
+    ([0, 1, 0, 3], Request(variations=3, seed=5, tokens=40), Alternating, {"before_bar": 4}),
+    ([2, 7], Request(seed=2, tokens=31, sampling=Sampling(temperature=0.5)), Alternating),
+    (np.arange(50) % 11, Request(variations=2, seed=9, tokens=60), None, {"end": 5}),
+    ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), tokens=17), None),
+    ([0, 4, 8], Request(variations=3, seed=8, tokens=30), None, {"guiding": (4, 7), "end": 6}),
 ]
+
+
+@dataclass(frozen=True)
+class Highest:
+    """Rows go on from that whose tokens are the highest."""
+
+    each: int = 4
+    together: int = 3
+    every: int = 2
+    best: Callable[[Any, int], int] = lambda rows, _: rows.index(max(rows))
+
+
+CHOSEN = (
+    [0, 1, 0, 3],
+    Request(variations=8, seed=5, tokens=120),
+    Endless,
+    {"choice": Highest(), "before_bar": 12},
+)
+REQUESTS.append(CHOSEN)
 MUSICAL = {"name": "sine_spe", "time": "music"}
 # These have all kinds of state that a row has of its own; rows of other encodings have no further kind.
 WHOLE = {"metre": METRE, "goals": (7, 9), "recall": RECALL}
@@ -67,8 +93,8 @@ def asked(prompt: Any, request: Request, grammar=None, ordered=None, **named) ->
     return Job(wanted.after_prompt(), **named)
 
 
-def job(prompt: Any, request: Request, ruled=False, ordered=None, **more) -> Job:
-    return asked(prompt, request, Alternating() if ruled else None, ordered, **more)
+def job(prompt: Any, request: Request, ruled=None, ordered=None, **more) -> Job:
+    return asked(prompt, request, ruled() if ruled else None, ordered, **more)
 
 
 def added(engine: Engine, *jobs: Job) -> None:
@@ -155,10 +181,6 @@ def states(monkeypatch: pytest.MonkeyPatch) -> WeakSet[State]:
 
 def endless(**more: Any) -> Job:
     return job([4, 3, 2, 1], Request(variations=2, seed=1), **more)
-
-
-class Endless(Alternating):
-    END = -1
 
 
 class Faulty(Endless):
@@ -431,3 +453,51 @@ def test_states_stay_within_the_memory_limit(network: Network):
             seen = max(seen, sum(one.steps > 0 and not one.ended.is_set() for one in jobs))
         assert seen == most_rows
         assert [len(one.rows[0]) for one in jobs] == [9] * len(jobs)
+
+
+def test_rows_go_on_from_the_best_of_their_group_at_each_choice(network: Network):
+    prompt, request, ruled, ordered = CHOSEN
+    plain = alone(network, prompt, request, ruled, {**ordered, "choice": None})
+    seen: list[tuple[int, list[list[int]]]] = []
+
+    def best(rows: list[list[int]], bars: int) -> int:
+        seen.append((bars, [[*row] for row in rows]))
+        return Highest().best(rows, bars)
+
+    one = replace(request, variations=4)
+    rows = alone(network, prompt, one, ruled, {**ordered, "choice": Highest(best=best)})
+    *group, other = rows
+    assert [bars for bars, _ in seen] == [*range(2, 2 * len(seen) + 1, 2)]
+    assert len(seen) > 1
+    assert [row[: len(first)] for row, first in zip(plain, seen[0][1], strict=False)] == seen[0][1]
+    for (_, now), then in zip(seen, [*(rows for _, rows in seen[1:]), group], strict=True):
+        assert [row[: len(max(now))] for row in then] == [max(now)] * 3
+        assert len({*map(tuple, then)}) > 1  # each with its own randomness
+    assert other == plain[3]  # alone in its group
+    assert alone(network, *CHOSEN)[:4] == rows
+    settled = job(*CHOSEN)
+    settled.settled.add(0)
+    finish(Engine(network), settled)
+    assert (settled.rows[0], settled.rows[4:]) == (plain[0], alone(network, *CHOSEN)[4:])
+    assert rows[0] != plain[0]
+
+
+def test_rows_that_wait_for_each_other_are_admitted_together(network: Network):
+    for most_bytes in (1, 1 << 30):
+        engine = Engine(network, most_bytes=most_bytes)
+        jobs = [job(*CHOSEN) for _ in range(2)]
+        finish(engine, *jobs)
+        assert [one.rows for one in jobs] == [alone(network, *CHOSEN)] * 2
+
+
+def test_news_of_rows_that_went_on_from_others_give_the_same_rows(network: Network):
+    wanted, engine = job(*CHOSEN), Engine(network)
+    engine.add(wanted)
+    told: list[list[int]] = [[] for _ in wanted.rows]
+    turned = False
+    while engine.work():
+        for row, (stay, new) in zip(told, wanted.fresh(), strict=True):
+            turned = turned or stay < len(row)
+            row[stay:] = new
+        assert told == wanted.rows
+    assert turned

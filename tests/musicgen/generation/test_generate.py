@@ -27,7 +27,7 @@ def streamed(network: Network, job: Job) -> Iterator[np.ndarray]:
     engine = Engine(network)
     engine.add(job)
     while engine.work():
-        given = np.array([row[-1] if row else ENDED for row in job.fresh()])
+        given = np.array([row[-1] if row else ENDED for _, row in job.fresh()])
         if (given != ENDED).any():
             yield given
     job.check()

@@ -102,7 +102,7 @@ def test_many_requests_to_one_model_do_not_starve_another():
         engines.take(asked(number))
     engines.take(asked(99, MODELS[1], 50))
     found = until(engines, 99)
-    assert sum(len(news.rows[0]) for news in found.pop(99)) == 50
+    assert sum(len(news.rows[0][1]) for news in found.pop(99)) == 50
     assert not any(news.ended for reported in found.values() for news in reported)
 
 
@@ -163,4 +163,4 @@ def test_a_request_ends_when_cancelled_and_at_its_token_limit():
     assert engines.idle
     assert engines.news()[-1].ended
     engines.take(asked(1, limits=Limits(tokens=30)))
-    assert sum(len(news.rows[0]) for news in until(engines, 1)[1]) == 30
+    assert sum(len(news.rows[0][1]) for news in until(engines, 1)[1]) == 30
