@@ -63,7 +63,7 @@ class Highest:
 
 CHOSEN = (
     [0, 1, 0, 3],
-    Request(variations=8, seed=5, tokens=90, sampling=Sampling(temperature=3)),
+    Request(variations=8, seed=5, tokens=300, sampling=Sampling(temperature=3)),
     Endless,
     {"choice": Highest(), "before_bar": 12},
 )
