@@ -9,7 +9,6 @@ K bars, P parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -68,27 +67,31 @@ def phrases_of(back: np.ndarray) -> np.ndarray:
     return begins[: len(back)]
 
 
-def _lasting(back: np.ndarray) -> np.ndarray:
-    """Return from how many bars back each bar returns, 0 also for returns of fewer than FEWEST bars: (K,)."""
+def _lasting(back: np.ndarray, fewest: int = FEWEST) -> np.ndarray:
+    """Return from how many bars back each bar returns, 0 also for returns of fewer bars: (K,)."""
     edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
-    return np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
+    return np.where(np.repeat(np.diff(edges) >= fewest, np.diff(edges)), back, 0)
 
 
 def sections_of(back: np.ndarray) -> np.ndarray:
     """Return the number of each bar's section, from how many bars back it returns, 0 for new bars: (K,).
 
-    Fewer than FEWEST bars that are new or return belong to the section before them.
+    Sections consist of FEWEST bars each, counted from the first one, most of which are new or return to one section. If
+    they do neither, as where a phrase ends like another one, they belong to the section before them.
     """
-    source = _lasting(back)
-    edges = np.flatnonzero(np.diff(source > 0, prepend=-1, append=-1))
-    found, latest = np.zeros(len(back), dtype=np.int64), -1
-    for start, stop in pairwise(edges.tolist()):
-        if source[start]:
-            for bar in range(start, stop):
-                found[bar] = found[bar - source[bar]]
-        elif start and stop - start < FEWEST:
-            found[start:stop] = found[start - 1]
+    source = _lasting(back, FEWEST - 1)  # one bar may be varied
+    found = np.zeros(len(back), dtype=np.int64)
+    latest, begun, was_new = -1, 0, False
+    for start in range(0, len(back), FEWEST):
+        bars = slice(start, min(start + FEWEST, len(back)))
+        distances, many = np.unique(source[bars], return_counts=True)
+        distance = int(distances[many.argmax()])
+        if start and 2 * many.max() <= bars.stop - start:
+            found[bars] = found[start - 1]
+        elif distance:
+            found[bars], was_new = found[max(start - distance, 0)], False
         else:
-            found[start:stop] = latest + 1 + np.arange(stop - start) // LONGEST
-            latest = int(found[stop - 1])
+            if not was_new or start - begun >= LONGEST:
+                latest, begun = latest + 1, start
+            found[bars], was_new = latest, True
     return found

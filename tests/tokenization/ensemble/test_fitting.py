@@ -72,8 +72,15 @@ def test_a_section_begins_with_new_bars_after_a_return():
     back = [0] * 4 + [4] * 4 + [0] * 6 + [4] * 2 + [16] * 8
     assert sections_of(np.array(back)).tolist() == [0] * 8 + [1] * 8 + [0] * 8
     assert sections_of(np.zeros(LONGEST + 2, int)).tolist() == [0] * LONGEST + [1] * 2
-    short = [0] * 4 + [4] * 4 + [0] * (FEWEST - 1) + [4] * 4
+    short = [0] * 4 + [4] * 4 + [0] * 2 + [4] * 6
     assert set(sections_of(np.array(short)).tolist()) == {0}
+
+
+def test_sections_last_for_multiples_of_four_bars():
+    spilt = [0] * 8 + [8] * 8 + [0] * 6 + [8] * 10  # B ends like A
+    assert sections_of(np.array(spilt)).tolist() == [0] * 16 + [1] * 16
+    varied = [0] * 4 + [4] * (FEWEST - 1) + [0] * 5 + [4] * 2 + [0] * 2  # returns to A and B differ
+    assert sections_of(np.array(varied)).tolist() == [0] * 8 + [1] * 8
 
 
 @given(st.lists(st.integers(0, 20), max_size=60))
