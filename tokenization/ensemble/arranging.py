@@ -1,7 +1,7 @@
 """What each of several new parts does in each section of the given music, so that parts and sections differ.
 
 One part holds its notes, one moves, and one plays chords, in registers of their own, which change from section to
-section. A section lasts until the given parts have played something new for some bars.
+section, as that of the bass does. A section lasts until the given parts have played something new for some bars.
 
 K bars, P parts.
 """
@@ -15,9 +15,9 @@ import numpy as np
 from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
-NO_ROLE = -1
-VOICES = np.array([1, 1, 3])  # of each role
-EXCHANGED = np.array([HOLDS, CHORDS, MOVES, NO_ROLE])  # the role in every second section, by role
+BASS, NO_ROLE = 3, -1
+VOICES = np.array([1, 1, 3, 1])  # of each role
+EXCHANGED = np.array([HOLDS, CHORDS, MOVES, BASS, NO_ROLE])  # the role in every second section, by role
 _HOLDING = (
     "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
 )  # fmt: skip
@@ -25,7 +25,8 @@ _MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flut
 BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
 FEWEST = 4  # bars of a section
 LONGEST = 16  # bars of a section without returns
-REGISTERS = (50, 62, 56)  # the middle of the lowest part, in sections in turn
+# The middle of the lowest part, in sections in turn, and that of the bass.
+REGISTERS, BASS_REGISTERS = np.array([50, 62, 56]), np.array([34, 44, 39])
 APART = 5  # semitones from the middle of one part to the next one's
 
 
@@ -33,7 +34,7 @@ APART = 5  # semitones from the middle of one part to the next one's
 class Arrangement:
     """What each part does in each bar; parts without a role are free."""
 
-    role: np.ndarray  # (K, P) HOLDS, MOVES, CHORDS or NO_ROLE
+    role: np.ndarray  # (K, P) HOLDS, MOVES, CHORDS, BASS or NO_ROLE
     middle: np.ndarray  # (K, P) the middle of its register
 
     @classmethod
@@ -44,13 +45,14 @@ class Arrangement:
         if len(chosen) > 1:
             role[chosen] = [_role(PART_NAMES[part]) for part in parts[chosen]]
             if (role[chosen] == role[chosen[0]]).all():
-                role[chosen] = np.arange(len(chosen)) % len(VOICES)
+                role[chosen] = np.arange(len(chosen)) % BASS
             rank[chosen] = np.arange(len(chosen))
-        section = sections_of(back)
-        lowest = np.array(REGISTERS)[section % len(REGISTERS)]
+            role[written & np.isin(parts, BASSES)] = BASS
+        section = sections_of(back)[:, None]
+        turn = section % len(REGISTERS)
         return cls(
-            role=np.where(section[:, None] % 2, EXCHANGED[role], role),
-            middle=lowest[:, None] + APART * rank,
+            role=np.where(section % 2, EXCHANGED[role], role),
+            middle=np.where(role == BASS, BASS_REGISTERS[turn], REGISTERS[turn] + APART * rank),
         )
 
 
