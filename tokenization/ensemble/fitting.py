@@ -58,9 +58,11 @@ RESERVED = 0.5  # of them for each new part that is still to be written in the b
 
 TOO_SHORT = 2.5  # for a length below a beat in a part that holds its notes
 TOO_LONG = 2.0  # for a length above a beat in a part that moves
+STILL = 1.0  # in a part that moves, for each time in the bar that it has played the pitch class …
+STILLEST = 3.0  # … up to this
 STRAYING = 8.0  # for an octave outside the register
 REACH = 4  # semitones of a register on each side of its middle
-FULLER = 2.5  # in favour of one more note of a chord that has fewer
+FULLER = 4.0  # in favour of one more note of a chord that has fewer
 ONE_MORE = 4.0  # for a note more at once than the part has voices
 
 CELL = STEPS_PER_SUBBEAT
@@ -127,6 +129,8 @@ class Fitting(EnsembleGrammar):
         self._struck = np.zeros(1, dtype=bool)  # whether the drums have a snare at their position
         self._sounding = np.zeros((1, CELLS, len(PITCH)), dtype=bool)  # of new parts, from the bar
         self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
+        # How often the part has played each pitch class in the bar: (B, 12).
+        self._in_bar = np.zeros((1, PITCH_CLASSES), dtype=np.int64)
 
     @classmethod
     def to(
@@ -171,6 +175,8 @@ class Fitting(EnsembleGrammar):
             pitches, more = self._against_more(rows, role)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
             pitches += self._against_tones(rows) + _straying(role, middle)
+            still = np.minimum(STILL * self._in_bar[rows], STILLEST)
+            pitches += (still * (role == MOVES)[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
         return found
 
@@ -226,6 +232,7 @@ class Fitting(EnsembleGrammar):
             self._sounding[row] = np.concatenate(
                 [self._sounding[row, past:], np.zeros((past, len(PITCH)), bool)]
             )
+        self._in_bar[row] = 0
         super()._begin_bar_or_part(row, token)
 
     def _add_notes(self, rows: np.ndarray, tokens: np.ndarray) -> None:
@@ -235,6 +242,7 @@ class Fitting(EnsembleGrammar):
             at = int(self._at[row])
             end = (at + int(LENGTHS[self._length[row]]) - 1) // CELL + 1
             self._sounding[row, at // CELL : end, token - PITCH.start] = True
+            self._in_bar[row, (token - PITCH.start) % PITCH_CLASSES] += 1
         self._at_once[rows] += 1
         self._struck[rows] |= np.isin(tokens, SNARE_IDS)
         super()._add_notes(rows, tokens)

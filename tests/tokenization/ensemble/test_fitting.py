@@ -162,6 +162,15 @@ def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
     assert bass["length_6"] == bass["length_96"] == 0
 
 
+def test_a_part_that_moves_goes_on_to_other_tones_of_the_chord():
+    first = bias("electric_guitar at_0 length_24 loudness_8")
+    second = bias("electric_guitar at_0 length_24 loudness_8 pitch_48 at_24")
+    assert second["pitch_48"] < first["pitch_48"] == 0
+    assert second["pitch_52"] == 0
+    held = bias("strings at_0 length_24 loudness_8 pitch_52 at_24")
+    assert held["pitch_52"] == 0
+
+
 def test_a_part_avoids_more_notes_at_once_than_it_has_voices():
     first, second = (bias(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_52"))
     assert second["pitch_55"] < first["pitch_55"] - 2
