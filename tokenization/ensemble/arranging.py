@@ -17,7 +17,9 @@ from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
 BASS, NO_ROLE = 3, -1
 VOICES = np.array([1, 1, 3, 1])  # of each role
-EXCHANGED = np.array([HOLDS, CHORDS, MOVES, BASS, NO_ROLE])  # the role in every second section, by role
+EXCHANGED = np.array(
+    [HOLDS, CHORDS, MOVES, BASS, NO_ROLE]
+)  # the role in every second section, by role
 _HOLDING = (
     "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
 )  # fmt: skip

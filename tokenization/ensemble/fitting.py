@@ -46,12 +46,13 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 
-# In nats. Chosen on every eighth sheet of `musicgen evaluate accompaniment --sheets`, from the first one on.
+# In nats. Chosen on the sheets with odd numbers of `musicgen evaluate accompaniment --sheets`.
 SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share of its time
 OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
 OUTSIDE_BASS = 3.0  # the same in the bass
 PASSING = 0.5  # factor off the beat
 UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
+ROOTED = 1.5  # for the chord's root in a part that holds its notes, by the share of its time
 CROWDED = 1.5  # for each pitch beyond the space
 AT_ONCE = 5  # pitches of all new parts
 RESERVED = 0.5  # of them for each new part that is still to be written in the bar
@@ -174,7 +175,7 @@ class Fitting(EnsembleGrammar):
             middle = self._arrangement.middle[bar[sized], part[rows]]
             pitches, more = self._against_more(rows, role)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
-            pitches += self._against_tones(rows) + _straying(role, middle)
+            pitches += self._against_tones(rows, role) + _straying(role, middle)
             still = np.minimum(STILL * self._in_bar[rows], STILLEST)
             pitches += (still * (role == MOVES)[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
@@ -186,14 +187,15 @@ class Fitting(EnsembleGrammar):
         holds, moves = (first & (role == one)[:, None] for one in (HOLDS, MOVES))
         return TOO_SHORT * (holds & IS_SHORT) + TOO_LONG * (moves & IS_LONG)
 
-    def _against_tones(self, rows: np.ndarray) -> np.ndarray:
+    def _against_tones(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
         """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
         at, steps = self._at[rows], LENGTHS[self._length[rows]]
         clashing, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
         on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
         bass = self._is_bass(rows)[:, None]
         harmony = np.where(bass, OUTSIDE_BASS * outside + UNROOTED * unrooted, OUTSIDE * outside)
-        return (SEMITONE * clashing + on_beat * harmony)[:, CLASS]
+        rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
+        return (SEMITONE * clashing + on_beat * harmony + rooted)[:, CLASS]
 
     def _is_bass(self, rows: np.ndarray) -> np.ndarray:
         return np.isin(self._instrument[rows, self._part[rows]], BASSES)

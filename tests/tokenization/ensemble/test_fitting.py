@@ -171,6 +171,14 @@ def test_a_part_that_moves_goes_on_to_other_tones_of_the_chord():
     assert held["pitch_52"] == 0
 
 
+def test_a_part_that_holds_prefers_other_tones_of_the_chord_than_its_root():
+    strings, piano = (
+        bias(f"{part} at_0 length_96 loudness_8") for part in ("strings", "electric_piano")
+    )
+    assert strings["pitch_60"] < strings["pitch_55"]
+    assert piano["pitch_60"] == piano["pitch_64"] == 0
+
+
 def test_a_part_avoids_more_notes_at_once_than_it_has_voices():
     first, second = (bias(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_52"))
     assert second["pitch_55"] < first["pitch_55"] - 2
