@@ -17,15 +17,13 @@ from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
 BASS, NO_ROLE = 3, -1
 VOICES = np.array([1, 1, 3, 1])  # of each role
-EXCHANGED = np.array(
-    [HOLDS, CHORDS, MOVES, BASS, NO_ROLE]
-)  # the role in every second section, by role
+EXCHANGED = np.array([HOLDS, CHORDS, MOVES, BASS, NO_ROLE])  # roles in every second section
 _HOLDING = (
     "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
 )  # fmt: skip
 _MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flute", "clarinet")
 BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
-FEWEST = 4  # bars of a section
+FEWEST = 4  # bars of which sections are made
 LONGEST = 16  # bars of a section without returns
 # The middle of the lowest part, in sections in turn, and that of the bass.
 REGISTERS, BASS_REGISTERS = np.array([50, 62, 56]), np.array([34, 44, 39])
