@@ -22,6 +22,8 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 # Chosen on validation songs (docs/results.md).
 ALIGNED = 4
 NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8), (3.0, 3.0, -1.0)
+# The nats that are added to those for notes that vary, in music without a prompt, which repeats itself more than songs.
+ALONE = -1.2
 # Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
 OFTEN_EXACT, SHOWN = 0.2, 16
 
@@ -39,7 +41,8 @@ def follow_the_source(sequence: Recall) -> Nats:
     is_note = sequence.roles.kinds[0, token] == NOTE
     if stage and may_vary and is_note and not _may_repeat(sequence):
         stage = 2
-    yield token, boost[stage] * sequence.strength
+    alone = ALONE if stage == 2 and not sequence.given else 0
+    yield token, (boost[stage] + alone) * sequence.strength
 
 
 def _may_repeat(sequence: Recall) -> bool:

@@ -383,6 +383,15 @@ def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, par
     assert found[1] == rules.NAMED_BOOST[2 if varies else 1]
 
 
+@pytest.mark.parametrize("given", [0, 2])
+def test_music_without_a_prompt_varies_its_returns_more(given: int) -> None:
+    one = RECALL.begin()
+    one.take(ids(f"begin piano {other('pitch', 'piano', 4)} {BAR} bar return_1 piano at_0"))
+    one.given = given
+    one.take(ids("length_24 loudness_8"))
+    assert boost(one) == ("pitch_60", rules.NAMED_BOOST[2] + (0 if given else rules.ALONE))
+
+
 def test_replaced_bars_are_not_recalled() -> None:
     text = "begin piano " + BAR + BAR.replace("pitch_60", "pitch_48") + "bar return_2"
     replaced = ids(BAR.replace("loudness_8", "loudness_3"))

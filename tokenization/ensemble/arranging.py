@@ -1,7 +1,7 @@
 """What each of several new parts does in each section of the given music, so that parts and sections differ.
 
 One part holds its notes, one moves, and one plays chords, in registers of their own, which change from section to
-section. A section lasts until the given parts have played something new for some bars.
+section, as that of the bass does. A section lasts until the given parts have played something new for some bars.
 
 K bars, P parts.
 """
@@ -9,24 +9,24 @@ K bars, P parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
-NO_ROLE = -1
-VOICES = np.array([1, 1, 3])  # of each role
-EXCHANGED = np.array([HOLDS, CHORDS, MOVES, NO_ROLE])  # the role in every second section, by role
+BASS, NO_ROLE = 3, -1
+VOICES = np.array([1, 1, 3, 1])  # of each role
+EXCHANGED = np.array([HOLDS, CHORDS, MOVES, BASS, NO_ROLE])  # roles in every second section
 _HOLDING = (
     "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
 )  # fmt: skip
 _MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flute", "clarinet")
 BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
-FEWEST = 4  # bars of a section
+FEWEST = 4  # bars of which sections are made
 LONGEST = 16  # bars of a section without returns
-REGISTERS = (50, 62, 56)  # the middle of the lowest part, in sections in turn
+# The middle of the lowest part, in sections in turn, and that of the bass.
+REGISTERS, BASS_REGISTERS = np.array([50, 62, 56]), np.array([34, 44, 39])
 APART = 5  # semitones from the middle of one part to the next one's
 
 
@@ -34,7 +34,7 @@ APART = 5  # semitones from the middle of one part to the next one's
 class Arrangement:
     """What each part does in each bar; parts without a role are free."""
 
-    role: np.ndarray  # (K, P) HOLDS, MOVES, CHORDS or NO_ROLE
+    role: np.ndarray  # (K, P) HOLDS, MOVES, CHORDS, BASS or NO_ROLE
     middle: np.ndarray  # (K, P) the middle of its register
 
     @classmethod
@@ -45,13 +45,14 @@ class Arrangement:
         if len(chosen) > 1:
             role[chosen] = [_role(PART_NAMES[part]) for part in parts[chosen]]
             if (role[chosen] == role[chosen[0]]).all():
-                role[chosen] = np.arange(len(chosen)) % len(VOICES)
+                role[chosen] = np.arange(len(chosen)) % BASS
             rank[chosen] = np.arange(len(chosen))
-        section = sections_of(back)
-        lowest = np.array(REGISTERS)[section % len(REGISTERS)]
+            role[written & np.isin(parts, BASSES)] = BASS
+        section = sections_of(back)[:, None]
+        turn = section % len(REGISTERS)
         return cls(
-            role=np.where(section[:, None] % 2, EXCHANGED[role], role),
-            middle=lowest[:, None] + APART * rank,
+            role=np.where(section % 2, EXCHANGED[role], role),
+            middle=np.where(role == BASS, BASS_REGISTERS[turn], REGISTERS[turn] + APART * rank),
         )
 
 
@@ -68,27 +69,31 @@ def phrases_of(back: np.ndarray) -> np.ndarray:
     return begins[: len(back)]
 
 
-def _lasting(back: np.ndarray) -> np.ndarray:
-    """Return from how many bars back each bar returns, 0 also for returns of fewer than FEWEST bars: (K,)."""
+def _lasting(back: np.ndarray, fewest: int = FEWEST) -> np.ndarray:
+    """Return from how many bars back each bar returns, 0 also for returns of fewer bars: (K,)."""
     edges = np.flatnonzero(np.diff(back, prepend=-1, append=-1))
-    return np.where(np.repeat(np.diff(edges) >= FEWEST, np.diff(edges)), back, 0)
+    return np.where(np.repeat(np.diff(edges) >= fewest, np.diff(edges)), back, 0)
 
 
 def sections_of(back: np.ndarray) -> np.ndarray:
     """Return the number of each bar's section, from how many bars back it returns, 0 for new bars: (K,).
 
-    Fewer than FEWEST bars that are new or return belong to the section before them.
+    Sections consist of FEWEST bars each, counted from the first one, most of which are new or return to one section. If
+    they do neither, as where a phrase ends like another one, they belong to the section before them.
     """
-    source = _lasting(back)
-    edges = np.flatnonzero(np.diff(source > 0, prepend=-1, append=-1))
-    found, latest = np.zeros(len(back), dtype=np.int64), -1
-    for start, stop in pairwise(edges.tolist()):
-        if source[start]:
-            for bar in range(start, stop):
-                found[bar] = found[bar - source[bar]]
-        elif start and stop - start < FEWEST:
-            found[start:stop] = found[start - 1]
+    source = _lasting(back, FEWEST - 1)  # one bar may be varied
+    found = np.zeros(len(back), dtype=np.int64)
+    latest, begun, was_new = -1, 0, False
+    for start in range(0, len(back), FEWEST):
+        bars = slice(start, min(start + FEWEST, len(back)))
+        distances, many = np.unique(source[bars], return_counts=True)
+        distance = int(distances[many.argmax()])
+        if start and 2 * many.max() <= bars.stop - start:
+            found[bars] = found[start - 1]
+        elif distance:
+            found[bars], was_new = found[max(start - distance, 0)], False
         else:
-            found[start:stop] = latest + 1 + np.arange(stop - start) // LONGEST
-            latest = int(found[stop - 1])
+            if not was_new or start - begun >= LONGEST:
+                latest, begun = latest + 1, start
+            found[bars], was_new = latest, True
     return found

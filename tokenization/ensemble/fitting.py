@@ -46,21 +46,24 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 
-# In nats. Chosen on every eighth sheet of `musicgen evaluate accompaniment --sheets`, from the first one on.
+# In nats. Chosen on the sheets with odd numbers of `musicgen evaluate accompaniment --sheets`.
 SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share of its time
 OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
 OUTSIDE_BASS = 3.0  # the same in the bass
 PASSING = 0.5  # factor off the beat
 UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
+ROOTED = 1.5  # for the chord's root in a part that holds its notes, by the share of its time
 CROWDED = 1.5  # for each pitch beyond the space
 AT_ONCE = 5  # pitches of all new parts
 RESERVED = 0.5  # of them for each new part that is still to be written in the bar
 
 TOO_SHORT = 2.5  # for a length below a beat in a part that holds its notes
 TOO_LONG = 2.0  # for a length above a beat in a part that moves
+STILL = 1.0  # in a part that moves, for each time in the bar that it has played the pitch class …
+STILLEST = 3.0  # … up to this
 STRAYING = 8.0  # for an octave outside the register
 REACH = 4  # semitones of a register on each side of its middle
-FULLER = 2.5  # in favour of one more note of a chord that has fewer
+FULLER = 4.0  # in favour of one more note of a chord that has fewer
 ONE_MORE = 4.0  # for a note more at once than the part has voices
 
 CELL = STEPS_PER_SUBBEAT
@@ -127,6 +130,8 @@ class Fitting(EnsembleGrammar):
         self._struck = np.zeros(1, dtype=bool)  # whether the drums have a snare at their position
         self._sounding = np.zeros((1, CELLS, len(PITCH)), dtype=bool)  # of new parts, from the bar
         self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
+        # How often the part has played each pitch class in the bar: (B, 12).
+        self._in_bar = np.zeros((1, PITCH_CLASSES), dtype=np.int64)
 
     @classmethod
     def to(
@@ -170,7 +175,9 @@ class Fitting(EnsembleGrammar):
             middle = self._arrangement.middle[bar[sized], part[rows]]
             pitches, more = self._against_more(rows, role)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
-            pitches += self._against_tones(rows) + _straying(role, middle)
+            pitches += self._against_tones(rows, role) + _straying(role, middle)
+            still = np.minimum(STILL * self._in_bar[rows], STILLEST)
+            pitches += (still * (role == MOVES)[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
         return found
 
@@ -180,14 +187,15 @@ class Fitting(EnsembleGrammar):
         holds, moves = (first & (role == one)[:, None] for one in (HOLDS, MOVES))
         return TOO_SHORT * (holds & IS_SHORT) + TOO_LONG * (moves & IS_LONG)
 
-    def _against_tones(self, rows: np.ndarray) -> np.ndarray:
+    def _against_tones(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
         """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
         at, steps = self._at[rows], LENGTHS[self._length[rows]]
         clashing, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
         on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
         bass = self._is_bass(rows)[:, None]
         harmony = np.where(bass, OUTSIDE_BASS * outside + UNROOTED * unrooted, OUTSIDE * outside)
-        return (SEMITONE * clashing + on_beat * harmony)[:, CLASS]
+        rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
+        return (SEMITONE * clashing + on_beat * harmony + rooted)[:, CLASS]
 
     def _is_bass(self, rows: np.ndarray) -> np.ndarray:
         return np.isin(self._instrument[rows, self._part[rows]], BASSES)
@@ -226,6 +234,7 @@ class Fitting(EnsembleGrammar):
             self._sounding[row] = np.concatenate(
                 [self._sounding[row, past:], np.zeros((past, len(PITCH)), bool)]
             )
+        self._in_bar[row] = 0
         super()._begin_bar_or_part(row, token)
 
     def _add_notes(self, rows: np.ndarray, tokens: np.ndarray) -> None:
@@ -235,6 +244,7 @@ class Fitting(EnsembleGrammar):
             at = int(self._at[row])
             end = (at + int(LENGTHS[self._length[row]]) - 1) // CELL + 1
             self._sounding[row, at // CELL : end, token - PITCH.start] = True
+            self._in_bar[row, (token - PITCH.start) % PITCH_CLASSES] += 1
         self._at_once[rows] += 1
         self._struck[rows] |= np.isin(tokens, SNARE_IDS)
         super()._add_notes(rows, tokens)

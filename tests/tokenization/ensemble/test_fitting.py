@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tokenization.ensemble.cases import scores
+from tokenization.ensemble.arranging import BASS as LOW
 from tokenization.ensemble.arranging import (
     CHORDS,
     FEWEST,
@@ -72,8 +73,15 @@ def test_a_section_begins_with_new_bars_after_a_return():
     back = [0] * 4 + [4] * 4 + [0] * 6 + [4] * 2 + [16] * 8
     assert sections_of(np.array(back)).tolist() == [0] * 8 + [1] * 8 + [0] * 8
     assert sections_of(np.zeros(LONGEST + 2, int)).tolist() == [0] * LONGEST + [1] * 2
-    short = [0] * 4 + [4] * 4 + [0] * (FEWEST - 1) + [4] * 4
+    short = [0] * 4 + [4] * 4 + [0] * 2 + [4] * 6
     assert set(sections_of(np.array(short)).tolist()) == {0}
+
+
+def test_sections_last_for_multiples_of_four_bars():
+    spilt = [0] * 8 + [8] * 8 + [0] * 6 + [8] * 10  # B ends like A
+    assert sections_of(np.array(spilt)).tolist() == [0] * 16 + [1] * 16
+    varied = [0] * 4 + [4] * (FEWEST - 1) + [0] * 5 + [4] * 2 + [0] * 2  # returns to A and B differ
+    assert sections_of(np.array(varied)).tolist() == [0] * 8 + [1] * 8
 
 
 @given(st.lists(st.integers(0, 20), max_size=60))
@@ -87,9 +95,9 @@ def test_sections_are_numbered_in_the_order_of_their_beginning(back: list[int]):
 def test_several_parts_have_different_roles_and_one_part_has_none():
     parts = np.array([BASS, GUITAR, STRINGS, PIANO])
     band = Arrangement.of(parts, np.ones(4, bool), np.array([0] * 4 + [4] * 4 + [0] * 4))
-    assert band.role[0].tolist() == [NO_ROLE, MOVES, HOLDS, CHORDS]
-    assert band.role[-1].tolist() == [NO_ROLE, CHORDS, HOLDS, MOVES]  # in the second section
-    assert (np.diff(band.middle[0][1:]) > 0).all()
+    assert band.role[0].tolist() == [LOW, MOVES, HOLDS, CHORDS]
+    assert band.role[-1].tolist() == [LOW, CHORDS, HOLDS, MOVES]  # in the second section
+    assert (np.diff(band.middle[0]) > 0).all()
     assert (band.middle[-1] > band.middle[0]).all()
     alike = Arrangement.of(np.array([PIANO] * 3), np.ones(3, bool), np.zeros(4, int))
     assert len({*alike.role[0].tolist()}) == 3
@@ -136,7 +144,7 @@ def bias(words: str, free: bool = False) -> dict[str, float]:
 
 def test_pitches_of_the_chord_are_preferred_and_the_bass_prefers_the_root():
     bass = bias("electric_bass at_0 length_24 loudness_8")
-    assert bass["pitch_36"] == 0 > bass["pitch_43"] > bass["pitch_38"]
+    assert bass["pitch_36"] == 0 > bass["pitch_31"] > bass["pitch_38"]
     guitar = bias("electric_guitar at_0 length_24 loudness_8")
     assert guitar["pitch_52"] == guitar["pitch_48"] == 0 > guitar["pitch_50"]
     assert guitar["pitch_50"] > guitar["pitch_49"]  # a semitone from the melody
@@ -152,6 +160,23 @@ def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
     assert guitar["length_24"] == guitar["length_6"] == 0 > guitar["length_96"]
     bass = bias("electric_bass at_0")
     assert bass["length_6"] == bass["length_96"] == 0
+
+
+def test_a_part_that_moves_goes_on_to_other_tones_of_the_chord():
+    first = bias("electric_guitar at_0 length_24 loudness_8")
+    second = bias("electric_guitar at_0 length_24 loudness_8 pitch_48 at_24")
+    assert second["pitch_48"] < first["pitch_48"] == 0
+    assert second["pitch_52"] == 0
+    held = bias("strings at_0 length_24 loudness_8 pitch_52 at_24")
+    assert held["pitch_52"] == 0
+
+
+def test_a_part_that_holds_prefers_other_tones_of_the_chord_than_its_root():
+    strings, piano = (
+        bias(f"{part} at_0 length_96 loudness_8") for part in ("strings", "electric_piano")
+    )
+    assert strings["pitch_60"] < strings["pitch_55"]
+    assert piano["pitch_60"] == piano["pitch_64"] == 0
 
 
 def test_a_part_avoids_more_notes_at_once_than_it_has_voices():

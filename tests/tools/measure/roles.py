@@ -9,7 +9,7 @@ roles    16 new bars after the last 16 given ones, of own bands, of files, and o
          and as written: the shares of the commonest velocity, of notes that last to the next one, and of bars with a
          pedal; of the highest part, its range in semitones and leaps of a fifth or more. A piece of a set is read at
          the grid of its language, which rounds velocities and lengths on both sides.
-plan     The key kept, without a plan and with a drawn curve of density, register and loudness.
+plan     The home key kept: of pieces, without a plan, and with a drawn curve of density, register and loudness.
 nothing  Pieces from nothing: key as asked and metre kept, chords in winds and notes out of range; of pop, the bars
          that return and that repeat a bar exactly among the first 32 and 64, and the entropy of lengths, next to the
          sets, whose pieces return more the longer they last.
@@ -305,18 +305,17 @@ def print_plan(model: Playable, given: Namespace) -> None:
     found: dict[str, Found] = defaultdict(lambda: defaultdict(list))
     for name, plan in (("alone", None), ("with a drawn plan", drawn)):
         for group, _, music, heard in continued(model, given, plan=plan):
-            if group.endswith(": real"):
-                continue
+            one = "real" if group.endswith(": real") else name
             keys = [
                 key_of(model.language.sheet(model.language.encode(part).ids))
                 for part in halves(heard, music)
             ]
             if None not in keys:
-                found[name]["key kept"].append(keys[0] == keys[1])
-                found[name]["in its scale"].append(
+                found[one]["key kept"].append(keys[0] == keys[1])
+                found[one]["in its scale"].append(
                     scale_share(music.notes(True), music.score, keys[0])
                 )
-                found[name]["given in its scale"].append(
+                found[one]["given in its scale"].append(
                     scale_share(music.notes(False), music.score, keys[0])
                 )
     print_table("plan", found, ("key kept", "in its scale", "given in its scale"))
@@ -326,8 +325,9 @@ def halves(score: Score, music: Music) -> tuple[Score, Score]:
     """Return the given and the new bars of a score as scores that begin with a bar."""
     from tokenization.score import excerpt
 
-    line = int(bar_lines(score, music.given)[-1])
-    return excerpt(score, 0, line), excerpt(score, line)
+    lines = bar_lines(score, music.given + music.bars)
+    line = int(lines[music.given])
+    return excerpt(score, 0, line), excerpt(score, line, int(lines[-1]))
 
 
 def scale_share(notes: Notes, score: Score, key: int | None) -> float:
