@@ -47,6 +47,7 @@ class DataConfig:
     add_bands: float = 0.0  # ensemble: probability that bands join a song
     make_plain: float = 0.0  # ensemble: probability that a piece loses its dynamics
     reorchestrate: float = 0.0  # ensemble: probability that a piece is played on other instruments
+    unchanged: float = 0.0  # ensemble: probability that a piece without a goal is only transposed
     # ensemble: the fractions of sequences with a goal (data/ensemble_examples.py).
     endings: float = 0.0  # a countdown to the end of the piece
     gaps: float = 0.0  # a gap to be filled
@@ -63,7 +64,8 @@ class DataConfig:
         _check(self, "0 to 12 semitones", lambda x: 0 <= x <= 12, "transpose")
         _check(self, "0 to below 1", lambda x: 0 <= x < 1, "drop_track")
         changes = ("mix_drums", "mix_styles", "add_bands", "make_plain", "reorchestrate")
-        _check(self, "0 to 1", lambda x: 0 <= x <= 1, *changes, "skip_chance", *goals)
+        fractions = (*changes, "unchanged", "skip_chance", *goals)
+        _check(self, "0 to 1", lambda x: 0 <= x <= 1, *fractions)
         _check(self, "0 or more", lambda x: x >= 0, "workers")
         if (total := self.endings + self.gaps + self.accompaniments) > 1:
             raise ValueError(

@@ -66,10 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
 def learn(files: Path, learning: Learning, start: str, seed: int) -> dict[str, Any]:
     """Learn a style, and return what is told of it."""
     from app.commands.train import train
-    from musicgen.checkpoint import folder_of
     from tokenization.intervals import mean_interval
     from training import style
-    from training.loop import MODEL
 
     began, config = time.monotonic(), learning.config(start, seed)
     with output.progress_bar("Reading files") as progress:
@@ -78,7 +76,7 @@ def learn(files: Path, learning: Learning, start: str, seed: int) -> dict[str, A
     counts = {split: count["files"] for split, count in meta["counts"].items()}
     output.remark([f"Learning from {counts['train']} files; {counts['validation']} are held out."])
     train(config, resume=Path(config.run).is_dir(), again="the same command")
-    gain = style.gain_of(config, (folder_of(start), Path(config.run) / MODEL))
+    gain = style.gain_of(config)
     _, interval = mean_interval((gain.after - gain.before).tolist())
     known = _passages(str(learning.data))
     told = style.write_style(learning, config, gain)

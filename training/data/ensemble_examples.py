@@ -7,7 +7,7 @@ For each sequence the following is drawn:
   ones, so every order is an example of accompaniment. The chords are a part too;
 - for a band, whether it plays in a new style, and for a song, whether bands join it (new_styles.py);
 - whether it is as plain as many files are, without dynamics and in sixteenths;
-- a transposition;
+- a transposition, and whether it is all that changes;
 - which attributes of the piece (style, key, tempo) and of its bars (the plan) are encoded: all, some or none, so that
   the model learns both to plan by itself and to follow a given plan.
 """
@@ -87,6 +87,8 @@ def cut_ensemble(
     piece = randomly_transposed(
         config.transpose, random, partial(transposed, language.vocabulary, piece)
     )
+    if config.unchanged and kind == "plain" and random.random() < config.unchanged:
+        return piece[: config.length + 1].astype(np.uint16)
     piece = _draw_parts(language, piece, kind, config, random)
     sheet = language.sheet(piece)
     sequence, given = piece, 0

@@ -155,6 +155,22 @@ def test_a_style_is_its_base_with_changes_of_low_rank(
     assert own.bytes == path.stat().st_size
 
 
+def test_a_style_has_part_of_the_changes_that_were_learned(files, base, home: Path):
+    learning = style.Learning("mine")
+    style.prepare_files(files, learning, base, lambda done, total: None)
+    config = learning.config(base, 1)
+    fitted(config)
+    run = weights.load(Path(config.run) / "model")[0].state_dict()
+    gain = style.gain_of(config)
+    style.write_style(learning, config, gain)
+    own = tensors_of(folder_of("mine") / WEIGHTS)
+    for name, part in own.items():
+        factor = np.float32(style.STRENGTH if name.endswith(".up") else 1)
+        assert np.array_equal(part, run[name].numpy() * factor), name
+    assert sum(np.abs(part).sum() for name, part in own.items() if name.endswith(".up")) > 0
+    assert (gain.after != gain.before).all()
+
+
 def test_a_style_plays_without_torch(mine: Path):
     program = (
         "import sys, musicgen; musicgen.load('mine').continue_(bars=1, seed=3)\n"

@@ -29,7 +29,7 @@ from tokenization.midi.writing import write_midi
 from tokenization.prepared import Prepared
 from training.style import Learning
 
-TOKENS, MOST = 1024, 8  # of a validation piece, and pieces of a set
+TOKENS, MOST = 1024, 32  # of a validation piece, and pieces of a set
 OF_OTHERS = 2  # pieces of each other set
 GIVEN, BARS = 4, 16  # of the continuations that are drawn
 HEAD = ("set", "files", "n", "before", "change", "±", "own", "others", "seconds", "kB", "alike")

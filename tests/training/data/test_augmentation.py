@@ -183,6 +183,30 @@ def test_pieces_lose_their_dynamics_and_some_are_rounded_to_sixteenths(shards: S
     assert {*rounded} == {True, False}
 
 
+def test_unchanged_pieces_are_crops_and_only_transposed(shards: Shards):
+    language, ids, bars = Ensemble(), shards.ids(0), shards.bars(0)
+    whole = alone(ids, bars)
+    for seed in MANY:
+        random = np.random.default_rng(seed)
+        made = cut_ensemble(language, whole, config(length=len(ids), unchanged=1.0), random)
+        assert np.array_equal(made, ids)
+    own = language.sheet(ids.astype(np.int64))
+    moved = set()
+    for seed in MANY:
+        random, given = np.random.default_rng(seed), config(length=len(ids), unchanged=1.0)
+        made = cut_ensemble(language, whole, replace(given, transpose=5), random)
+        sheet = language.sheet(made.astype(np.int64))
+        assert np.array_equal(sheet.onset, own.onset)
+        pitched = own.instrument < tokens.PITCHED
+        moved |= {*(sheet.value - own.value)[pitched].tolist()}
+    assert len(moved) > 5
+    goals = config(length=len(ids), unchanged=1.0, endings=1.0)
+    assert all(
+        not np.array_equal(cut_ensemble(language, whole, goals, np.random.default_rng(seed)), ids)
+        for seed in MANY
+    )
+
+
 def test_parts_are_played_on_other_instruments_and_drums_and_basses_stay(shards: Shards):
     language, ids, bars = Ensemble(), shards.ids(0), shards.bars(0)
     own = language.sheet(ids.astype(np.int64))
