@@ -169,7 +169,9 @@ class PageActions:
                 if job.steps == seen:
                     continue
                 since = time.monotonic()
-                with alone.held:  # a wait counts, so that all views of a client take a fifth of the time at most
+                with (
+                    alone.held
+                ):  # a wait counts, so that all views of a client take a fifth of the time at most
                     seen = job.steps
                     view = streamed.more(job.bars)
                 spent = time.monotonic() - since

@@ -420,6 +420,18 @@ def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedT
     return streamed_takes(model, read_piece(model.language, data, name="A piece"), request)
 
 
+@pytest.mark.parametrize("kind", ["continue", "infill"])
+def test_takes_that_have_not_begun_are_made_once(kind: str, monkeypatch):
+    asked = streamed("ensemble", kind, variations=8, first=5, last=9)
+    alone, made = streamed("ensemble", kind, first=5, last=9).begun(), []
+    take = type(asked.work)._take
+    monkeypatch.setattr(type(asked.work), "_take", lambda *given: made.append(0) or take(*given))
+    takes = asked.begun()["takes"]
+    assert len(made) == 1
+    assert takes == [{**alone["takes"][0], "number": number} for number in range(8)]
+    assert asked.more() is None
+
+
 @pytest.mark.parametrize(
     ("spoken", "kind", "more", "first", "begun"),
     [
