@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from tokenization import changes
@@ -90,11 +91,20 @@ def remove(score: OpenScore, note: Note) -> None:
         elif joins is not None and following is not None:  # which now begins the chord
             following.remove(joins)
             measure.remove(element)
+            _move_on(measure, place, length_of(element) - length_of(following))
         else:
             rest = [one for one in element if one.tag in OF_RESTS]
             for name in ("dynamics", "end-dynamics", "attack", "release", "pizzicato"):
                 element.attrib.pop(name, None)
             element[:] = [ET.Element("rest"), *rest]
+
+
+def _move_on(measure: ET.Element, place: int, divisions: float) -> None:
+    """Move what follows a chord, whose first note is at a place, since that had another length."""
+    chord = takewhile(lambda one: one.find("chord") is not None, measure[place + 1 :])
+    if divisions:
+        tag, length = "forward" if divisions > 0 else "backup", plain(abs(divisions))
+        measure.insert(place + 1 + len([*chord]), tree(tag, ("duration", length)))
 
 
 def _alter(score: OpenScore, note: Note, semitones: int, louder: int) -> None:

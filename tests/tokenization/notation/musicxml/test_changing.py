@@ -390,6 +390,19 @@ def test_a_note_is_inserted_where_it_belongs_in_an_unusual_bar(measure):
         assert sorted(rows_of(out)) == sorted([*rows_of(data), new])
 
 
+@pytest.mark.parametrize("length", [2, 4, 6])
+def test_a_chord_loses_its_first_note_and_nothing_moves(length):
+    chord = (
+        note("C", 4, 4)
+        + note("E", 4, length, before="<chord/>")
+        + note("G", 4, 4, before="<chord/>")
+    )
+    data = score(bars(chord + note("D", 4, 4), rest(8)))
+    first, *rows = sorted(rows_of(data), key=lambda row: row[2])
+    out = made(data, {"change": "notes", "rows": [[list(first), None]]})
+    assert sorted(rows_of(out), key=lambda row: row[2]) == rows
+
+
 def test_no_note_is_inserted_before_a_pickup():
     data = score(bars(note("C", 4, 2), note("D", 4, 8)))
     assert rows_of(data)[0][0] == 1440
