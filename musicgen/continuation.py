@@ -209,13 +209,15 @@ class MusicGeneration(Generation):
             choice = ByCritic(**how, hear=self.hear, new=self.compared)
         return replace(order, choice=choice)
 
-    def takes(self, *, choosing: bool = True, settled: Collection[int] = ()) -> list[Take]:
-        """Return the variations so far: of those drawn for each the best.
+    def takes(
+        self, *, choosing: bool = True, settled: Collection[int] = (), most: int | None = None
+    ) -> list[Take]:
+        """Return the variations so far, or the first of them: of those drawn for each the best.
 
         It is the first unless `choosing`, and for those that are `settled`, by number.
         """
         every, each = self.sequences(), self.each
-        rows, about = range(0, len(every), each), {}
+        rows, about = range(0, len(every), each)[:most], {}
         critic = self.model.critic if choosing and each > 1 else None
         heard = {row: self.hear(every[row]) for row in (range(len(every)) if critic else rows)}
         if critic and self.compared:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from musicgen.checkpoint import Card, base_of, folder_of, named, read_card, tensors_of_model
+from musicgen.checkpoint import (
+    Card,
+    base_of,
+    folder_of,
+    named,
+    read_card,
+    shipped,
+    tensors_of_model,
+)
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Player, Take
 from musicgen.critic import FILE as CRITIC
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from musicgen.performer import Performer
 
 
+Found = TypeVar("Found")
 Source: TypeAlias = "bytes | str | Path | Score | Piece | PrettyMIDI | Music"
 """The path or the bytes of a file (MIDI, MusicXML, ABC), a score, a piece, or an object of pretty_midi or muspy."""
 
@@ -252,14 +261,27 @@ def language_of(name: str) -> Language:
         ) from None
 
 
+def readable(read: Callable[[str], Found]) -> tuple[dict[str, Found], list[str]]:
+    """Return what is read of each model in the package and each style, and a sentence for each damaged style."""
+    found, left_out = dict[str, Found](), list[str]()
+    for name in named():
+        try:
+            found[name] = read(name)
+        except (ValueError, OSError) as error:
+            if name in shipped():
+                raise
+            left_out.append(f"The style {name!r} is left out: {error}.")
+    return found, left_out
+
+
 def models() -> list[dict[str, Any]]:
-    """Describe each model in the package and each style, without reading weights."""
-    return [described(name, folder) for name, folder in named().items()]
+    """Describe each model in the package and each style that can be read, without reading weights."""
+    return [*readable(described)[0].values()]
 
 
-def described(name: str, folder: Path) -> dict[str, Any]:
+def described(name: str, folder: Path | None = None) -> dict[str, Any]:
     """Describe a model for `musicgen models`."""
-    found = find(folder)
+    found = find(folder or folder_of(name))
     return {
         "name": name,
         "plays": LANGUAGES[found.language.name],

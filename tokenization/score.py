@@ -30,19 +30,19 @@ class Columns:
     """Read-only arrays of equal length, one per field; indexing selects rows from all of them."""
 
     def __post_init__(self) -> None:
+        own, lengths = vars(self), list[int]()
         for name, dtype in _dtypes(type(self)).items():
-            values = np.array(getattr(self, name), dtype=dtype, ndmin=1)
+            own[name] = values = np.array(own[name], dtype=dtype, ndmin=1)
             values.setflags(write=False)
-            object.__setattr__(self, name, values)
-        lengths = [len(values) for values in self.columns]
-        if len(set(lengths)) > 1:
+            lengths.append(len(values))
+        if len({*lengths}) > 1:
             found = dict(zip(_dtypes(type(self)), lengths, strict=True))
             raise ValueError(f"{type(self).__name__} needs columns of equal length, not {found}")
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
         """The arrays in field order."""
-        return tuple(getattr(self, name) for name in _dtypes(type(self)))
+        return tuple(map(vars(self).__getitem__, _dtypes(type(self))))
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -59,7 +59,8 @@ class Columns:
 
     def replace(self, **columns: np.ndarray) -> Self:
         """Return a copy with some columns replaced."""
-        return replace(self, **columns)
+        kept = dict(zip(_dtypes(type(self)), self.columns, strict=True))
+        return type(self)(**{**kept, **columns})
 
     @classmethod
     def empty(cls) -> Self:

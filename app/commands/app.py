@@ -98,7 +98,8 @@ def _serve(arguments: argparse.Namespace) -> None:
             mcp=arguments.mcp,
             token=token,
         )
-        remarks = [f"The page is at {server.address} (Ctrl-C stops it)."]
+        remarks = [*actions.models.left_out]
+        remarks.append(f"The page is at {server.address} (Ctrl-C stops it).")
         if server.public:
             names.add(server.public)
             remarks.append(f"Its public address is {server.public}.")

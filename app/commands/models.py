@@ -27,15 +27,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print one paragraph per model."""
     from musicgen.checkpoint import folder_of
-    from musicgen.playable import UNTRAINED, described, models
+    from musicgen.playable import UNTRAINED, described, readable
 
     if untrained := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(
             f"{untrained[0]} is not a folder: untrained models are made when they are used"
         )
-    rows = models() + [
+    found, left_out = readable(described)
+    rows = [*found.values()] + [
         described(Path(name).resolve().name, folder_of(name)) for name in arguments.folder
     ]
+    output.remark(left_out)
     if arguments.json:
         output.write_json(rows)
         return

@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from musicgen import playable
-from musicgen.checkpoint import named
 from musicgen.playable import Playable
 from tokenization.language import Language
 
@@ -32,12 +31,15 @@ UNTRAINED = f"{playable.UNTRAINED}:tiny:ensemble"  # if no trained model is inst
 
 
 class OfferedModels:
-    """The models by name, opened when first used; `first` is offered first."""
+    """The models by name, opened when first used; `first` is offered first, and `left_out` says what cannot be read."""
 
     def __init__(self, first: str | None = None) -> None:
-        names = [*([first] if first else []), *(named() or [UNTRAINED])]
-        self.trained = not all(name.startswith(playable.UNTRAINED) for name in names)
-        self.languages: dict[str, Language] = {name: playable.language_of(name) for name in names}
+        wanted = {name: playable.language_of(name) for name in ([first] if first else [])}
+        found, self.left_out = playable.readable(playable.language_of)
+        self.languages: dict[str, Language] = wanted | found
+        if not found:
+            self.languages[UNTRAINED] = playable.language_of(UNTRAINED)
+        self.trained = not all(name.startswith(playable.UNTRAINED) for name in self.languages)
         self._found: dict[str, Playable] = {}
         self._lock = threading.Lock()
 

@@ -19,6 +19,7 @@ LARGE_BYTES = (
 )  # larger blocks are returned when freed; with 128 KB, a prompt takes 0.1 s longer
 GIVE_BACK_SECONDS = 10  # between returns of freed memory, which take a millisecond
 FIRST_PORT, PORTS = 7860, 100  # tried without --port
+UNREAD_SECONDS = 20.0  # for which an answer may wait to be read
 WAITING = 2048  # connections that the system holds until they are accepted, as in uvicorn
 COLLECTED = 3  # of these, every third collects reference cycles first
 
@@ -62,11 +63,17 @@ def keep_memory_flat() -> None:
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens on a port, or on the first free one from 7860 on."""
+    """Return a socket that listens on a port, or on the first free one from 7860 on.
+
+    Its connections end if the other side reads nothing more for a while; what was to be answered then stops.
+    """
     error: OSError | None = None
     for chosen in range(FIRST_PORT, FIRST_PORT + PORTS) if port is None else (port,):
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux, inherited by its connections
+            milliseconds = round(1000 * UNREAD_SECONDS)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         try:
             listener.bind((host, chosen))
             listener.listen(

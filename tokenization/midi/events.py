@@ -18,6 +18,7 @@ from tokenization.edit import NotKept
 from tokenization.midi import reading as midi
 from tokenization.midi.keeping import AMID, BEFORE, UNREADABLE, events_of, joined
 
+OFF_VELOCITY = 64  # of ends that are added
 MADE_HERE = b"musicgen {"  # the beginning of the text with the provenance
 
 
@@ -74,12 +75,12 @@ class Lane:
 
 @dataclass(slots=True, eq=False)
 class Note:
-    """A note with its events; `off` is None without an end."""
+    """A note with its events."""
 
     source: int  # the track of the file's score
     lane: Lane
     on: Event
-    off: Event | None
+    off: Event
 
     @property
     def start(self) -> int:
@@ -89,7 +90,7 @@ class Note:
     @property
     def end(self) -> int:
         """The tick at which it ends."""
-        return midi.LAST_TICK if self.off is None else self.off.tick
+        return self.off.tick
 
     @property
     def pitch(self) -> int:
@@ -117,6 +118,11 @@ class Source:
     notes: list[Note] = field(default_factory=list)
 
 
+def _ends_a_note(event: Event) -> bool:
+    kind = event.status & 0xF0
+    return event.status < 0xF0 and (kind == 0x80 or (kind == 0x90 and not event.data[1]))
+
+
 class OpenMidi:
     """A MIDI file that is changed."""
 
@@ -142,21 +148,39 @@ class OpenMidi:
             raise NotKept("it has other tracks than the piece that was changed")
 
     def _read_notes(self, chunks: Sequence[Sequence[midi.Event]]) -> None:
-        """Find the notes and the tracks of the file's score."""
+        """Find the notes and the tracks of the file's score; in a changed lane, each has an end and each end a note."""
         self.programs = programs = midi.set_up_programs(chunks)  # by channel, before others are set
         of_key: dict[midi.Key, list[midi.Note]] = defaultdict(list)
         for number, events in enumerate(chunks):
             for note in midi.notes_of(number, events, programs):
                 of_key[note.key].append(note)
         self.sources: list[Source] = []
+        missing: dict[int, Event] = {}  # ends, by their starts
         keys = sorted({*of_key, *midi.silent_tracks(chunks, programs)})
         for index, key in enumerate(keys):
             lane = self.lanes[key.chunk]
             self.sources.append(Source(lane, key.channel, key.program))
-            self.sources[-1].notes = [
-                Note(index, lane, lane.events[note.on], None if note.off is None else lane.events[note.off])
-                for note in of_key[key]
-            ]  # fmt: skip
+            for note in of_key[key]:
+                on = lane.events[note.on]
+                if note.off is not None:
+                    off = lane.events[note.off]
+                else:
+                    end = min(
+                        note.end, note.tick + midi.LONGEST_HANGING_BEATS * self.ticks_per_beat
+                    )
+                    data = bytes((note.pitch, OFF_VELOCITY))
+                    # A note that is struck again at once ends between the two.
+                    rank = BEFORE if end > note.tick else AMID
+                    off = missing[id(on)] = Event(end, 0x80 | key.channel, data, rank)
+                self.sources[-1].notes.append(Note(index, lane, on, off))
+        ends = {id(note.off) for source in self.sources for note in source.notes}
+        for lane in self.lanes:
+            lane.events = [
+                found
+                for event in lane.events
+                for found in (event, missing.get(id(event)))
+                if found is not None and (id(found) in ends or not _ends_a_note(found))
+            ]
 
     def check(self, change: Change) -> None:
         """Raise ValueError if a change begins after the end of the piece."""
@@ -205,7 +229,7 @@ class OpenMidi:
         """Remove notes."""
         notes = [*notes]
         gone = {id(note) for note in notes}
-        self.take(event for note in notes for event in (note.on, note.off) if event is not None)
+        self.take(event for note in notes for event in (note.on, note.off))
         for source in self.sources:
             source.notes = [note for note in source.notes if id(note) not in gone]
 

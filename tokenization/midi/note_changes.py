@@ -14,10 +14,8 @@ from tokenization.analysis.chords import moved_by
 from tokenization.changes import Row
 from tokenization.edit import NotKept
 from tokenization.midi import reading as midi
-from tokenization.midi.events import Event, Note, OpenMidi
+from tokenization.midi.events import OFF_VELOCITY, Event, Note, OpenMidi
 from tokenization.midi.keeping import AFTER, BEFORE
-
-OFF_VELOCITY = 64  # of inserted notes
 
 
 def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
@@ -90,17 +88,16 @@ def _alter(file: OpenMidi, note: Note, before: Row, after: Row) -> None:
     """Change a note of the file as much as the row that stands for it."""
     reading, (on, off) = file.reading, (note.on, note.off)
     start, end = float(reading.heard(on.tick)), float(reading.heard(note.end))
-    if (by := after[0] - before[0]) and off is not None:
+    if by := after[0] - before[0]:
         on.tick = reading.tick_in_file(start + by)
-    if off is not None and (longer := after[0] + after[1] - before[0] - before[1]):
+    if longer := after[0] + after[1] - before[0] - before[1]:
         off.tick = reading.tick_in_file(end + longer)
         if off.tick <= on.tick:  # the pedal holds the note for longer than its key
             off.tick = max(on.tick + 1, reading.tick_in_file(after[0] + after[1]))
     pitch = min(127, max(0, note.pitch + after[2] - before[2]))
     velocity = min(127, max(1, on.data[1] + after[3] - before[3]))
     on.data = bytes((pitch, velocity))
-    if off is not None:
-        off.data = bytes((pitch, off.data[1]))
+    off.data = bytes((pitch, off.data[1]))
     note.lane.is_changed = True
 
 
@@ -139,15 +136,13 @@ def _place(file: OpenMidi, notes: Sequence[Note]) -> None:
     for note in sorted(notes, key=lambda note: note.start):
         others = of_key[note.key]
         note.on.rank, note.lane.is_changed = AFTER, True
-        if note.off is not None:
-            least = max((one.end for one in others if one.start <= note.start < one.end), default=0)
-            later = [one for one in others if one.start > note.start]
-            most = min(
-                (one.start if one.start >= least else one.end for one in later),
-                default=midi.LAST_TICK,
-            )
-            note.off.rank = BEFORE
-            note.off.tick = max(note.start + 1, least, min(note.off.tick, most))
+        least = max((one.end for one in others if one.start <= note.start < one.end), default=0)
+        later = [one for one in others if one.start > note.start]
+        most = min(
+            (one.start if one.start >= least else one.end for one in later), default=midi.LAST_TICK
+        )
+        note.off.rank = BEFORE
+        note.off.tick = max(note.start + 1, least, min(note.off.tick, most))
         others.append(note)
 
 
@@ -164,8 +159,7 @@ def transpose(file: OpenMidi, change: changes.Transpose) -> None:
         )
     for note in notes:
         for event in (note.on, note.off):
-            if event is not None:
-                event.data = bytes((event.data[0] + by, event.data[1]))
+            event.data = bytes((event.data[0] + by, event.data[1]))
     _place(file, notes)
     if change.tracks is None:
         _transpose_signs(file, change)

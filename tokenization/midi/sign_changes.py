@@ -108,7 +108,7 @@ def cut(file: OpenMidi, change: changes.Cut) -> None:
             for event in (note.on, note.off):
                 if event is not None:
                     event.tick = max(0, int(event.tick - by))
-        elif note.off is not None and note.off.tick > start:
+        elif note.off.tick > start:
             note.off.tick, note.off.rank = start, BEFORE
             note.lane.is_changed = True
     symbols = {id(event) for _, event in file.symbols()}

@@ -207,21 +207,14 @@ class StreamedTakes:
         self._now: list[int] = []
 
     def begun(self) -> dict[str, Any]:
-        """Return the view before the first note."""
-        takes = self.work.takes(choosing=False)
-        self._last = [columns(take.score, self.bars) for take in takes]
-        self._now = [self._cut_at_now(take.score, 0)[1] for take in takes]
-        return {
-            "state": "running",
-            "takes": [
-                {
-                    "number": number,
-                    "piece": piece_data(take.score, self.bars),
-                    "region": self._region_data(self.region.stop),
-                }
-                for number, take in enumerate(takes)
-            ],
-        }
+        """Return the view before the first note, when all takes are alike."""
+        [take] = self.work.takes(choosing=False, most=1)
+        count = len(range(0, len(self.work.job.rows), self.work.each))
+        self._last = [columns(take.score, self.bars)] * count
+        self._now = [self._cut_at_now(take.score, 0)[1]] * count
+        piece, region = piece_data(take.score, self.bars), self._region_data(self.region.stop)
+        takes = [{"number": number, "piece": piece, "region": region} for number in range(count)]
+        return {"state": "running", "takes": takes}
 
     def more(self, bars: int = 0) -> dict[str, Any] | None:
         """Return the changes since the last view, or None if there are none.

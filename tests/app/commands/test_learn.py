@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 
 from app.commands import train
+from app.web.offered_models import OfferedModels
 from musicgen import checkpoint, weights
 from musicgen.checkpoint import (
     CONFIG,
@@ -63,6 +64,22 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture
 def mine(base: str, home: Path) -> Path:
     return write_style("mine", base)
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"format": 9}', "language"])
+def test_a_damaged_style_is_left_out_in_a_sentence(damage, mine: Path, base, command):
+    write_style("whole", base)
+    path = mine / "config.json"
+    path.write_text(
+        path.read_text().replace('"ensemble"', '"klingon"') if damage == "language" else damage
+    )
+    out, err = command("models")
+    assert ("whole" in out, "mine" in out) == (True, False)
+    assert [line.split(":")[0] for line in err.splitlines()] == ["The style 'mine' is left out"]
+    offered = OfferedModels(base)
+    assert {base, "whole"} <= offered.languages.keys()
+    assert "mine" not in offered.languages
+    assert [said.split(":")[0] for said in offered.left_out] == ["The style 'mine' is left out"]
 
 
 def test_a_style_is_learned_named_played_and_removed(files, base, command, home: Path):

@@ -105,6 +105,46 @@ def test_a_disconnect_ends_work_that_has_not_begun(actions: PageActions, monkeyp
     assert (left, own._jobs) == ([True], {})
 
 
+@pytest.mark.parametrize("requests", [1, 6])
+def test_the_views_of_a_client_take_a_fifth_of_the_time(actions, requests: int, monkeypatch):
+    """However many requests it has: the wait for the views of the others, one each, lengthens the pauses."""
+    now, pauses, making = 0.0, list[float](), 3.0
+
+    def wait(seconds: float) -> bool:
+        nonlocal now
+        now, one.steps = now + seconds, one.steps + 1
+        pauses.append(seconds)
+        return len(pauses) > 8
+
+    def more(_: Any) -> dict:
+        nonlocal now
+        now += making
+        return {"takes": []}
+
+    class Taken:
+        """The lock, which each of the other requests takes before this one."""
+
+        def __enter__(self) -> None:
+            nonlocal now
+            now += (requests - 1) * making
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    one = SimpleNamespace(steps=0, bars=0, bound=None, wait=wait, cancel=lambda: None)
+    composer: Any = SimpleNamespace(requests=1, take=lambda *_, **__: one)
+    own, lock = PageActions(actions.models, composer, actions.reader), SimpleNamespace(held=Taken())
+    work = SimpleNamespace(model=None, order=lambda: None, check=lambda: None)
+    taken: Any = SimpleNamespace(work=work, begun=dict, more=more, finished=lambda *_: {})
+    monkeypatch.setattr(actions_module, "Lock", lambda: lock)
+    monkeypatch.setattr(actions_module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(actions_module, "WAITS_SECONDS", np.inf)
+    own._views = {}  # type: ignore[assignment]
+    list(own._play(taken, actions_module.Wishes(1), "client"))
+    later = pauses[1:]
+    assert sum(later) == pytest.approx(4 * requests * making * len(later))
+
+
 def test_a_prompt_is_read_ahead_while_the_server_is_idle(actions: PageActions):
     of_prompt = "", request_from({**PLAIN, "promptBars": 2}), JAZZ, "a.mid"
     for _ in range(2):  # the second replaces the first
@@ -378,6 +418,18 @@ def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedT
     request = MusicRequest(kind=kind, model=name, bars=9, seed=1, ends=ends, **more)
     data = example("trio-jazz" if trio else "piano-c-major")
     return streamed_takes(model, read_piece(model.language, data, name="A piece"), request)
+
+
+@pytest.mark.parametrize("kind", ["continue", "infill"])
+def test_takes_that_have_not_begun_are_made_once(kind: str, monkeypatch):
+    asked = streamed("ensemble", kind, variations=8, first=5, last=9)
+    alone, made = streamed("ensemble", kind, first=5, last=9).begun(), []
+    take = type(asked.work)._take
+    monkeypatch.setattr(type(asked.work), "_take", lambda *given: made.append(0) or take(*given))
+    takes = asked.begun()["takes"]
+    assert len(made) == 1
+    assert takes == [{**alone["takes"][0], "number": number} for number in range(8)]
+    assert asked.more() is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.web import guard
+from app.web import guard, process
 from app.web.offered_models import example
 from tests.app.web.browser import MODEL, started
 
@@ -226,6 +226,17 @@ def test_a_client_that_stops_reading_is_gone(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(guard, "GONE_SECONDS", 20)
         assert not room.is_gone("a")
     assert not room._last
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has this")
+def test_a_connection_whose_answer_is_not_read_ends(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(process, "UNREAD_SECONDS", 0.2)
+    with process.listen("127.0.0.1", None) as listener, socket.socket() as silent:
+        silent.connect(listener.getsockname())
+        connection, _ = listener.accept()
+        connection.settimeout(60)  # without the limit, it waits for ever
+        with connection, pytest.raises(TimeoutError, match="Connection timed out"):
+            connection.sendall(bytes(64 << 20))
 
 
 def test_old_files_are_deleted_to_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

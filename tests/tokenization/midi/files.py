@@ -93,17 +93,17 @@ def sixteen_channels() -> bytes:
     events = [name(b"all in one"), tempo(0, 400_000), meter(0, 3, 2), meta(0, 6, b"A_m7")]
     events += [program(0, 3 * channel, channel) for channel in range(16)]
     events += [pedal(0, 127)]
-    events += [on(120, 36 + 2 * channel, 60 + channel, channel) for channel in range(16)]
+    events += [on(6, 36 + 2 * channel, 60 + channel, channel) for channel in range(16)]
     events += [event(0, 0x9F, 70, 90), event(10, 71, 91), event(10, 70, 0), event(10, 71, 0)]
-    events += [off(60, 36 + 2 * channel, channel) for channel in range(16)]
+    events += [off(6, 36 + 2 * channel, channel) for channel in range(16)]
     return midi(track(*events, pedal(0, 0)), kind=0, division=96)
 
 
 def karaoke() -> bytes:
     """Return a file with a system exclusive message, lyrics in Shift-JIS, and many tempo changes."""
     lyrics = [meta(48, 0x05, syllable.encode("cp932")) for syllable in "さくらさくら"]
-    tempos = [tempo(24, 500_000 + 1_000 * step) for step in range(200)]
-    melody = [part for pitch in (69, 69, 71) * 8 for part in (on(0, pitch), off(96, pitch))]
+    tempos = [tempo(24, 500_000 + 1_000 * step) for step in range(40)]
+    melody = [part for pitch in (69, 69, 71) * 2 for part in (on(0, pitch), off(96, pitch))]
     return midi(
         track(name("桜".encode("cp932")), event(0, 0xF0, 5, 0x7E, 0x7F, 9, 1, 0xF7), *tempos),
         track(name(b"Words"), *lyrics),
@@ -114,8 +114,8 @@ def karaoke() -> bytes:
 
 def drums_by_name() -> bytes:
     """Return a file with drums on the wrong channel and notes of length 0."""
-    hits = [part for _ in range(16) for part in (on(24, 36), off(0, 36), on(24, 42), off(0, 42))]
-    bass = [part for pitch in (36, 43) * 8 for part in (on(0, pitch, 90, 2), off(96, pitch, 2))]
+    hits = [part for _ in range(6) for part in (on(24, 36), off(0, 36), on(24, 42), off(0, 42))]
+    bass = [part for pitch in (36, 43) * 2 for part in (on(0, pitch, 90, 2), off(96, pitch, 2))]
     return midi(
         track(name(b"Drums"), *hits), track(name(b"Bass"), program(0, 33, 2), *bass), division=96
     )

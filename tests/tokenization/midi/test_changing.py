@@ -531,6 +531,21 @@ def test_a_missing_end_leaves_the_other_notes_theirs():
         assert rows_of(out)[1:] == [other for other in rows[1:] if other != row]
 
 
+def test_notes_without_ends_keep_their_lengths():
+    """One ends where it is struck again, and still does without that note; an end without a start ends no new note."""
+    note_on, *_ = strikes = [
+        (at, message("note_on", note=60, velocity=70)) for at in (0, 24, 24, 72)
+    ]
+    end, stray = (96, message("note_off", note=60)), (120, message("note_off", note=62))
+    data = saved(1, BEAT, [*strikes, end, (100, note_on[1]), stray])
+    rows = rows_of(data)
+    assert [row[:2] for row in rows] == [[0, 24], [24, 1], [24, 48], [72, 24], [100, 4 * BEAT]]
+    new = [110, 40, 62, 70, 0]
+    for row in rows:
+        out = made(data, {"change": "notes", "rows": [[row, None], [None, new]]})
+        assert rows_of(out) == sorted([*(one for one in rows if one != row), new])
+
+
 def test_plain_data_and_back():
     plain_changes = [
         {"change": "notes", "rows": [[[0, 1, 2, 3, 4], None]]}, {"change": "cut", "start": 3, "stop": 4},

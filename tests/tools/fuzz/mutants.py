@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -9,29 +10,40 @@ from tests.tokenization.midi import files as midi_files
 from tests.tokenization.notation.scores import compressed
 from tokenization.formats import musicxml
 from tokenization.midi.reading import read_midi
+from tokenization.score import excerpt
 
 SEEDS = Path(__file__).parents[2] / "seeds"
 FORMATS = (".mid", ".musicxml", ".mxl", ".abc")
 TELLING_BYTES = (0x00, 0x01, 0x2F, 0x51, 0x7F, 0x80, 0x90, 0xB0, 0xC0, 0xF0, 0xF7, 0xFF)
 TRACK = b"MTrk"
 MOST_CHANGES = 4
-SHORT_BYTES = 400  # MIDI files up to here are also seeds as MusicXML, sixty times as long
+SHORT_BYTES = 400  # MIDI files up to here are also seeds as MusicXML
+BEATS = 2  # of these
 
 Find = Callable[[bytes | bytearray, Random], tuple[int, int]]  # start and end of a piece
 Mutation = Callable[[bytearray, Random, Find, list[bytes]], None]
 
 
 def seed_files() -> dict[str, list[bytes]]:
-    """Return the seeds by format: real files, their beginnings, and some that are unusual but valid.
+    """Return the seeds by format: beginnings of real files, and files that are unusual but valid.
 
-    Scores come from our writer, and some use every element that is read. Compressed scores are stored as text.
+    They are short, so that most changes hit what occurs once, and little is looked at in vain. Scores come from our
+    writer, and some use every element that is read. Compressed scores are stored as text.
     """
     made = (midi_files.sixteen_channels(), midi_files.karaoke(), midi_files.drums_by_name())
-    midi = [path.read_bytes() for path in sorted(SEEDS.glob("*.mid"))] + list(made)
-    written = [musicxml(read_midi(file)) for file in midi if len(file) < SHORT_BYTES]
-    scores = [*written, *(path.read_bytes() for path in sorted(SEEDS.glob("*.musicxml")))]
+    midi = [path.read_bytes() for path in sorted(SEEDS.glob("*_short.mid"))] + list(made)
+    scores = [_first_beats(file) for file in midi if len(file) < SHORT_BYTES]
+    scores += [path.read_bytes() for path in sorted(SEEDS.glob("*.musicxml"))]
     tunes = [path.read_bytes() for path in sorted(SEEDS.glob("*.abc"))]
     return dict(zip(FORMATS, (midi, scores, scores, tunes), strict=True))
+
+
+def _first_beats(file: bytes) -> bytes:
+    """Return the first bars with notes of a MIDI file as MusicXML, without the spaces between its elements."""
+    score = read_midi(file)
+    first = int(score.notes.onset_ticks.min())
+    written = musicxml(excerpt(score, first, first + BEATS * score.ticks_per_beat))
+    return re.sub(rb">\s+<", b"><", written)
 
 
 def format_of(number: int) -> str:
@@ -58,6 +70,8 @@ def mutant(files: dict[str, list[bytes]], seed: int, number: int) -> bytes:
         mutations, finds = (_extreme_number, *PIECES), (_sign,)
     for _ in range(random.randint(1, MOST_CHANGES)):
         random.choice(mutations)(data, random, random.choice(finds), seeds)
+    if kind == ".mid" and random.randrange(2):
+        _mend(data)
     return compressed(bytes(data)) if kind == ".mxl" and not is_packed else bytes(data)
 
 
@@ -148,6 +162,15 @@ def _change_header(data: bytearray, random: Random, *_: object) -> None:
         place = random.choice((8, 10, 12))
         value = random.choice((random.randrange(4), random.randrange(1 << 16)))
         data[place : place + 2] = value.to_bytes(2, "big")
+
+
+def _mend(data: bytearray) -> None:
+    """Correct the number of the tracks and their lengths, without which no file is written back."""
+    starts = [found.start() for found in re.finditer(TRACK, data)]
+    for start, stop in pairwise([*starts, len(data)]):
+        data[start + 4 : start + 8] = max(0, stop - start - 8).to_bytes(4, "big")
+    if len(data) >= 14:
+        data[10:12] = (len(starts) % (1 << 16)).to_bytes(2, "big")
 
 
 def _extreme_number(data: bytearray, random: Random, *_: object) -> None:

@@ -1,16 +1,18 @@
 """Fuzz readers, languages and writers with mutated files of every format, in separate processes.
 
-    python -m tests.tools.fuzz --seconds 600 [--mutants N] [--limit S] [--seed S] [--processes P]
+    python -m tests.tools.fuzz --seconds 600 [--mutants N] [--limit S] [--seed S] [--processes P] [--failures N]
 
 A mutant must be read or refused with a message. Any other error, a crash, 2 s of processor time or a gigabyte of memory
-is a failure: the mutant is saved and the exit code is 1. Without --seed, each run has other mutants.
+is a failure: the mutant is saved and the exit code is 1. Without --seed, each run has other mutants. The counts are
+printed every --say seconds.
 """
 
+import math
 import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -26,7 +28,7 @@ from tokenization.workers import Bounds, Failed, in_order
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine does not count as a hang
 # Hard limits; the first mutant of a process includes the loading of the languages.
 BOUNDS = Bounds(seconds=60, memory_bytes=1 << 30)
-MOST_FAILURES = 20
+BATCH = 50  # mutants that a process examines at once
 FAILED = "failed"
 
 Examiner = Callable[[bytes, str, Sequence[Language]], str]
@@ -42,13 +44,16 @@ def _material() -> tuple[dict[str, list[bytes]], list[Language]]:
     return files, languages
 
 
-def _examined(examiner: Examiner, seed: int, number: int) -> tuple[str, float]:
-    """Return the outcome for a mutant and its processor time in seconds."""
+def _examined(examiner: Examiner, seed: int, numbers: range) -> list[tuple[str, float]]:
+    """Return the outcome for each of some mutants and its processor time in seconds."""
     files, languages = _material()
-    data, suffix = mutant(files, seed, number), format_of(number)
-    begun = time.process_time()
-    outcome = examiner(data, suffix, languages)
-    return f"{suffix} {outcome}", time.process_time() - begun
+    found: list[tuple[str, float]] = []
+    for number in numbers:
+        data, suffix = mutant(files, seed, number), format_of(number)
+        begun = time.process_time()
+        outcome = examiner(data, suffix, languages)
+        found.append((f"{suffix} {outcome}", time.process_time() - begun))
+    return found
 
 
 @dataclass
@@ -67,21 +72,38 @@ def fuzz(
     seed: int,
     processes: int,
     keep: Path,
+    failures: int = 20,
+    say: float = math.inf,
     limit: float = HANG_SECONDS,
     examiner: Examiner = examine,
 ) -> Tally:
     """Examine mutants until a limit is reached, and save those that fail in a folder."""
-    deadline, files, tally = time.monotonic() + seconds, seed_files(), Tally()
+    begun, files, tally = time.monotonic(), seed_files(), Tally()
+    work, said = partial(_examined, examiner, seed), begun
 
-    def numbers() -> Iterator[int]:
-        for number in range(mutants):
-            if time.monotonic() > deadline or len(tally.failures) >= MOST_FAILURES:
+    numbers = range(mutants)
+
+    def batches() -> Iterator[range]:
+        for first in numbers[::BATCH]:
+            if time.monotonic() > begun + seconds or len(tally.failures) >= failures:
                 return
-            yield number
+            yield numbers[first : first + BATCH]
 
-    work = partial(_examined, examiner, seed)
-    with closing(in_order(work, numbers(), workers=processes, bounds=BOUNDS)) as answers:
-        for number, answer in enumerate(answers):
+    def answers() -> Generator[tuple[int, tuple[str, float] | Failed], None, None]:
+        """Yield the answer for each mutant; those of a batch in which one fails are examined one by one."""
+        with closing(in_order(work, batches(), workers=processes, bounds=BOUNDS)) as found:
+            for first, answer in zip(numbers[::BATCH], found, strict=False):
+                batch = numbers[first : first + BATCH]
+                if isinstance(answer, Failed):
+                    ones = (range(number, number + 1) for number in batch)
+                    alone = in_order(work, ones, workers=1, bounds=BOUNDS)
+                    answers = [one if isinstance(one, Failed) else one[0] for one in alone]
+                else:
+                    answers = answer
+                yield from zip(batch, answers, strict=True)
+
+    with closing(answers()) as numbered:
+        for number, answer in numbered:
             if isinstance(answer, Failed):
                 outcome, taken, why = FAILED, 0.0, answer.reason
             else:
@@ -93,6 +115,10 @@ def fuzz(
                 tally.failures.append((number, why))
                 name = f"{seed}-{number}{format_of(number)}"
                 write_bytes(keep / name, mutant(files, seed, number))
+            if time.monotonic() > said + say:
+                said = time.monotonic()
+                counts = report(tally, keep).split("\n", 1)[0]
+                print(f"after {said - begun:,.0f} s: {counts}", flush=True)
     return tally
 
 
@@ -118,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit code."""
     given = options(
         __doc__, words=arguments, seconds=600.0, mutants=10**9, limit=HANG_SECONDS, seed=int(time.time()),
-        processes=os.cpu_count() or 1, keep=Path(tempfile.gettempdir()) / "musicgen-fuzz",
+        failures=20, say=60.0, processes=os.cpu_count() or 1, keep=Path(tempfile.gettempdir()) / "musicgen-fuzz",
     )  # fmt: skip
     tally = fuzz(**vars(given))
     print(report(tally, given.keep))

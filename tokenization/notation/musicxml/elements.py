@@ -241,15 +241,21 @@ def head_of(measure: ET.Element, *tags: str) -> int:
     return len([*takewhile(lambda one: one.tag in (tags or BEFORE_MUSIC), measure)])
 
 
+def lengths_in(measure: ET.Element) -> Iterator[tuple[ET.Element, float]]:
+    """Yield the elements of a bar with the divisions by which each moves on."""
+    for element in measure:
+        moves = element.tag in POSITIONING
+        if element.tag == "note" and {"grace", "chord"} & {child.tag for child in element}:
+            moves = False
+        length = length_of(element) if moves else 0.0
+        yield element, -length if element.tag == "backup" else length
+
+
 def placed_in(measure: ET.Element) -> list[tuple[ET.Element, float]]:
     """Return the elements of a bar with their positions in divisions: a note with that of its end."""
     placed, position = [], 0.0
-    for element in measure:
-        duration = length_of(element)
-        if element.tag == "note" and {"grace", "chord"} & {child.tag for child in element}:
-            duration = 0.0
-        if element.tag in POSITIONING:
-            position = max(0.0, position + (-duration if element.tag == "backup" else duration))
+    for element, length in lengths_in(measure):
+        position = max(0.0, position + length)
         placed.append((element, position))
     return placed
 

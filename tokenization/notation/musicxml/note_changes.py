@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from tokenization import changes
@@ -22,8 +23,10 @@ from tokenization.notation.musicxml.elements import (
     Note,
     OpenScore,
     drums_of,
+    head_of,
+    in_force,
     length_of,
-    placed_in,
+    lengths_in,
     plain,
     tree,
     value,
@@ -88,11 +91,20 @@ def remove(score: OpenScore, note: Note) -> None:
         elif joins is not None and following is not None:  # which now begins the chord
             following.remove(joins)
             measure.remove(element)
+            _move_on(measure, place, length_of(element) - length_of(following))
         else:
             rest = [one for one in element if one.tag in OF_RESTS]
             for name in ("dynamics", "end-dynamics", "attack", "release", "pizzicato"):
                 element.attrib.pop(name, None)
             element[:] = [ET.Element("rest"), *rest]
+
+
+def _move_on(measure: ET.Element, place: int, divisions: float) -> None:
+    """Move what follows a chord, whose first note is at a place, since that had another length."""
+    chord = takewhile(lambda one: one.find("chord") is not None, measure[place + 1 :])
+    if divisions:
+        tag, length = "forward" if divisions > 0 else "backup", plain(abs(divisions))
+        measure.insert(place + 1 + len([*chord]), tree(tag, ("duration", length)))
 
 
 def _alter(score: OpenScore, note: Note, semitones: int, louder: int) -> None:
@@ -152,7 +164,8 @@ def _insert(score: OpenScore, row: Row, old: Note | None) -> None:
     part = score.part_of(source)
     start, end = (score.reading.tick_in_file(tick) for tick in (onset, onset + duration))
     end = max(end, start + TICKS_PER_BEAT // OWN_DIVISIONS)
-    if float(score.reading.in_file(onset)) < -1 or end > score.end + 1 or start >= score.end - 1:
+    first, last = score.layout.starts[0], score.end  # a pickup starts after the rest before it
+    if start < first - 1 or end > last + 1 or start >= last - 1:
         raise NotKept("a note would be outside its bars")
     at = start
     while at < end - 1:
@@ -216,12 +229,14 @@ def _write(score: OpenScore, part: int, bar: int, since: int, length: int, sound
     divisions = score.in_force(part, bar, "divisions", 1)
     start, duration = (tick * divisions / TICKS_PER_BEAT for tick in (since, length))
     is_whole = all(abs(number - round(number)) < 1e-3 for number in (start, duration))
-    one_scale = len(measure.findall("attributes/divisions")) < 2
+    head = [one for one in measure[: head_of(measure)] if one.find("divisions") is not None]
+    one_scale = len(measure.findall("attributes/divisions")) == len(head) < 2
     if is_whole and one_scale and round(duration) > 0:
         span = round(start), round(start + duration)
         if _join(measure, span, sound) or _fill(measure, span, sound, divisions):
             return
-    _add_voice(measure, since, length, sound, divisions)
+    before = in_force(score.measures[part][:bar], "divisions", 1)
+    _add_voice(measure, since, length, sound, (before, divisions))
 
 
 def _timed(measure: ET.Element) -> list[tuple[int, ET.Element, float, float]]:
@@ -317,23 +332,26 @@ def _values(start: int, stop: int, divisions: float) -> list[tuple[int, list[ET.
 
 
 def _add_voice(
-    measure: ET.Element, since: int, length: int, sound: Sound, divisions: float
+    measure: ET.Element, since: int, length: int, sound: Sound, divisions: tuple[float, float]
 ) -> None:
-    """Write a note in a voice of its own at the end of a bar, in divisions of its own."""
+    """Write a note in a voice of its own at the end of a bar, in divisions of its own.
+
+    `divisions`: those in force before the bar and at its end.
+    """
     scale = OWN_DIVISIONS / TICKS_PER_BEAT
     start, stop = (
         round(since * scale),
         max(round((since + length) * scale), round(since * scale) + 1),
     )
     timed = _timed(measure)
-    end = [0.0, *(at for _, at in placed_in(measure))][-1]
+    end = _beats(measure, divisions[0])
     voices = {round(value(one.find("voice"))) for _, one, *_ in timed}
     staves = [staff for _, one, *_ in timed for staff in one.findall("staff")]
     voice = tree("voice")
     voice.text = str(max(voices, default=0) + 1)
     written: list[ET.Element] = []
     if end:
-        written.append(tree("backup", ("duration", plain(end))))
+        written.append(tree("backup", ("duration", plain(end * divisions[1]))))
     written.append(tree("attributes", ("divisions", OWN_DIVISIONS)))
     if start:
         written.append(tree("forward", ("duration", start)))
@@ -341,13 +359,23 @@ def _add_voice(
     for number, (duration, kind) in enumerate(lengths):
         rhythm = [voice, *kind, *staves[:1]]
         written.append(_tied(sound, duration, rhythm, number, len(lengths)))
-    if rest := round(end * OWN_DIVISIONS / divisions) - stop:
+    if rest := round(end * OWN_DIVISIONS) - stop:
         written.append(tree("forward" if rest > 0 else "backup", ("duration", abs(rest))))
-    written.append(tree("attributes", ("divisions", plain(divisions))))
+    written.append(tree("attributes", ("divisions", plain(divisions[1]))))
     places = [n for n, one in enumerate(measure) if one.tag == "barline" and one.get("location") != "left"]  # fmt: skip
     place = places[0] if places else len(measure)
     for number, element in enumerate(written):
         measure.insert(place + number, element)
+
+
+def _beats(measure: ET.Element, divisions: float) -> float:
+    """Return the position at the end of a bar, in beats; `divisions` are those in force before it."""
+    at = 0.0
+    for element, by in lengths_in(measure):
+        if element.tag == "attributes":
+            divisions = value(element.find("divisions")) or divisions
+        at = max(0.0, at + by / divisions)
+    return at
 
 
 # Changes of all notes of some bars and tracks.

@@ -201,7 +201,7 @@ class PartReader:
 
     def _read_backup(self, element: ET.Element) -> None:
         self._place_graces(self._tick())
-        back = number_in(element, "duration") or 0.0
+        back = max(0.0, number_in(element, "duration") or 0.0)
         if self._units < back:  # past a change of divisions or the start of the bar
             tick = max(0, self._tick() - round(back * TICKS_PER_BEAT / self._divisions))
             self._anchor, self._units = tick, 0.0

@@ -376,3 +376,35 @@ def test_chords_of_bars_change_and_keep_their_symbols():
         one for one in before if one[0] < bar or one[0] > 3 * bar
     }
     assert rows_of(out) == rows_of(data)
+
+
+@pytest.mark.parametrize("measure", [
+    # Divisions that change within a bar, and a step back by less than nothing.
+    note("C", 4, 2) + "<attributes><divisions>24</divisions></attributes>" + note("D", 4, 72),
+    note("C", 4, 4) + "<backup><duration>-1</duration></backup>" + note("D", 4, 2) + rest(2),
+])  # fmt: skip
+def test_a_note_is_inserted_where_it_belongs_in_an_unusual_bar(measure):
+    data = score(bars(measure, rest(8), divisions=2))
+    for new in ((0, 240, 84, 99, 0), (960, 480, 84, 99, 0)):
+        out = made(data, {"change": "notes", "rows": [[None, list(new)]]})
+        assert sorted(rows_of(out)) == sorted([*rows_of(data), new])
+
+
+@pytest.mark.parametrize("length", [2, 4, 6])
+def test_a_chord_loses_its_first_note_and_nothing_moves(length):
+    chord = (
+        note("C", 4, 4)
+        + note("E", 4, length, before="<chord/>")
+        + note("G", 4, 4, before="<chord/>")
+    )
+    data = score(bars(chord + note("D", 4, 4), rest(8)))
+    first, *rows = sorted(rows_of(data), key=lambda row: row[2])
+    out = made(data, {"change": "notes", "rows": [[list(first), None]]})
+    assert sorted(rows_of(out), key=lambda row: row[2]) == rows
+
+
+def test_no_note_is_inserted_before_a_pickup():
+    data = score(bars(note("C", 4, 2), note("D", 4, 8)))
+    assert rows_of(data)[0][0] == 1440
+    with pytest.raises(NotKept, match="outside its bars"):
+        made(data, {"change": "notes", "rows": [[None, [0, 480, 84, 99, 0]]]})
