@@ -105,7 +105,7 @@ model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from r
 
 # Its takes are kept in runs/critic, so an interrupted run resumes. The bundled one has learned from these pieces.
 CRITICS ?= pop909 groove quartets lieder polish-keyboard
-LESSONS ?= 160 64 64 64 64
+LESSONS ?= 389 64 51 64 64
 critic: $(INSTALLED) $(CRITICS:%=data/%/meta.json) ## train the critic that chooses among the model's takes
 	$(BIN)/python -m evaluation.critic musicgen/pretrained/ensemble $(CRITICS:%=data/%) --lessons $(LESSONS) -o runs/critic
 
