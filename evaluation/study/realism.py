@@ -36,7 +36,7 @@ FAMILIES = "statistics, boosting", "rolls, network"
 LINEAR = "statistics, linear"  # akin to the model's critic, so it does not judge what that one has chosen
 BEST = 8  # single statistics to report
 SEED = 0
-SHOWN = 1 << 10  # the number of the take that is the best of N is SHOWN · N
+SHOWN = 1 << 10  # takes that are the best of N have the numbers from SHOWN · N on
 Rows = list[dict[str, Any]]
 
 
@@ -81,7 +81,7 @@ def realism(
         for rows, drawn in (
             (learned, {"takes": 1}),
             (judged, {"takes": takes}),
-            *((judged, {"draw": each}) for each in best_of),
+            *((judged, {"draw": each, "takes": 2 * takes // each}) for each in best_of),
         )
         for row in rows
     ]
@@ -160,10 +160,10 @@ def judged_table(learned: Windows, judged: Windows, names: Sequence[str]) -> Row
         table.append(
             {"measure": f"control{name}: real halves", **_control(learned, judged, learning, every)}
         )
-    for number in np.unique(every_take.take[every_take.take >= SHOWN]).tolist():
-        shown = every_take[(every_take.take < 0) | (every_take.take == number)]
-        name = f"best of {number // SHOWN}"
-        table += [_row(f"{name}: {one}", shown, judges[one](shown)) for one in FAMILIES]
+    best_of = every_take.take // SHOWN
+    for each in np.unique(best_of[best_of > 0]).tolist():
+        shown = every_take[(every_take.take < 0) | (best_of == each)]
+        table += [_row(f"best of {each}: {one}", shown, judges[one](shown)) for one in FAMILIES]
     varies = np.nanmax(learned.values, axis=0, initial=-np.inf) > np.nanmin(
         learned.values, axis=0, initial=np.inf
     )
