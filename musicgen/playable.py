@@ -105,8 +105,8 @@ class Playable(Player):
         - `prompt_bars`: continue the first bars; by default, the whole piece.
         - `bars` or `tokens`: the length of the continuation; by default, 16 bars.
         - `variations`: the number of takes to return.
-        - `draw`: the number of takes drawn for each; every four bars, all go on from that which the model's critic, if it
-          has one, prefers.
+        - `draw`: the number of takes drawn for each; every four bars, all go on from the one that the model's critic
+          prefers, if it has one.
         - `seed`: the same request with the same seed gives the same takes.
         - `sampling`: how freely tokens are chosen, such as Sampling(temperature=0.9).
         - `ends`: the music ends with the last bar.

@@ -175,7 +175,7 @@ def _add_options(parser: argparse.ArgumentParser, *, lengths: bool) -> None:
         _add_lengths(parser)
     parser.add_argument(
         "--draw", type=int, default=DRAWN, metavar="N",
-        help="draw N for each take and go on from the most convincing, if the model has a critic (default: %(default)s)",
+        help="draw N for each and go on from the most convincing, if the model has a critic (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--variations", type=int, default=Request.variations, metavar="K", help="takes to write"
