@@ -20,6 +20,7 @@ from tokenization.changes import Row
 from tokenization.edit import NotKept
 from tokenization.notation.musicxml import DRUM_PLACES, FORTE
 from tokenization.notation.musicxml.elements import (
+    POSITIONING,
     Note,
     OpenScore,
     drums_of,
@@ -226,6 +227,8 @@ def _sound(score: OpenScore, source: int, part: int, bar: int, pitch: int) -> li
 def _write(score: OpenScore, part: int, bar: int, since: int, length: int, sound: Sound) -> None:
     """Write a note into a bar: to a chord, in place of a rest, or in a voice of its own."""
     measure = score.measures[part][bar]
+    if _has_a_stray_note(measure):
+        raise NotKept("a note that belongs to a chord follows no note of it, and would move")
     divisions = score.in_force(part, bar, "divisions", 1)
     start, duration = (tick * divisions / TICKS_PER_BEAT for tick in (since, length))
     is_whole = all(abs(number - round(number)) < 1e-3 for number in (start, duration))
@@ -237,6 +240,17 @@ def _write(score: OpenScore, part: int, bar: int, since: int, length: int, sound
             return
     before = in_force(score.measures[part][:bar], "divisions", 1)
     _add_voice(measure, since, length, sound, (before, divisions))
+
+
+def _has_a_stray_note(measure: ET.Element) -> bool:
+    """Return whether a note of a chord follows none: it would belong to what is inserted before it."""
+    before = ""
+    for element in measure:
+        if element.tag in POSITIONING:
+            if before != "note" and element.find("chord") is not None:
+                return True
+            before = element.tag
+    return False
 
 
 def _timed(measure: ET.Element) -> list[tuple[int, ET.Element, float, float]]:

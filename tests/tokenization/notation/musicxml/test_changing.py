@@ -403,6 +403,15 @@ def test_a_chord_loses_its_first_note_and_nothing_moves(length):
     assert sorted(rows_of(out), key=lambda row: row[2]) == rows
 
 
+def test_no_note_is_inserted_where_a_chord_lacks_its_first_note():
+    back = "<backup><duration>8</duration></backup>"
+    stray = note("E", 5, 2, before="<chord/>")
+    data = score(bars(rest(8) + back + stray + note("A", 3, 4) + rest(4), rest(8)))
+    row = [BAR // 2, BAR // 4, 90, 80, 0]
+    with pytest.raises(NotKept, match="belongs to a chord"):
+        made(data, {"change": "notes", "rows": [[None, row]]})
+
+
 def test_no_note_is_inserted_before_a_pickup():
     data = score(bars(note("C", 4, 2), note("D", 4, 8)))
     assert rows_of(data)[0][0] == 1440
