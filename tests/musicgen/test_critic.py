@@ -155,9 +155,9 @@ def test_rows_of_a_take_go_on_from_the_least_doubted_after_every_four_bars():
     prompt = model.read(PIECE).prompt(4)
 
     def begun(**more: Any):
-        return Continuation(model, prompt, Request(bars=8, seed=3, **more)).finish()
+        return Continuation(model, prompt, Request(bars=6, seed=3, **more)).finish()
 
-    plain, work = begun(variations=3), begun(draw=3)
+    plain, work = begun(variations=2), begun(draw=2)
     firsts = [critic.rank(work.hear(ids), NEW) for ids in plain.sequences()]
     assert len({*firsts}) > 1
     best = plain.sequences()[firsts.index(min(firsts))]

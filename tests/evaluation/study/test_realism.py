@@ -78,10 +78,10 @@ def test_equal_music_is_not_told_apart_and_judgements_repeat(monkeypatch):
 
 def test_what_is_shown_is_judged_apart_from_takes_without_a_choice(monkeypatch):
     monkeypatch.setattr(critics, "EPOCHS", 1)
-    learned, judged = windows(1, 60, 4), windows(2, 40, 4)
+    learned, judged = windows(1, 30, 4), windows(2, 20, 4)
     number = 2 * realism.SHOWN
-    real = windows(2, 40)
-    shown = replace(real[real.written], take=np.full(80, number))
+    real = windows(2, 20)
+    shown = replace(real[real.written], take=np.full(40, number))
     both = Windows(
         **{
             name: np.concatenate([column, vars(shown)[name]])

@@ -67,7 +67,14 @@ CHOSEN = (
     Endless,
     {"choice": Highest(), "before_bar": 12},
 )
-REQUESTS.append(CHOSEN)
+REQUESTS.append(
+    (
+        CHOSEN[0],
+        replace(CHOSEN[1], variations=3, tokens=60),
+        Endless,
+        {**CHOSEN[3], "before_bar": 6},
+    )
+)
 MUSICAL = {"name": "sine_spe", "time": "music"}
 # These have all kinds of state that a row has of its own; rows of other encodings have no further kind.
 WHOLE = {"metre": METRE, "goals": (7, 9), "recall": RECALL}

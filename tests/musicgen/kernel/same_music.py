@@ -12,7 +12,7 @@ TWO = {"variations": 2, "draw": 1, "seed": 2026}
 REQUESTS: dict[str, Callable[[Playable], list[Take]]] = {
     "continue": lambda model: model.continue_(EXAMPLES / "trio-jazz.mid", prompt_bars=4, bars=2, **TWO),
     "choose": lambda model: model.continue_(
-        EXAMPLES / "trio-jazz.mid", prompt_bars=4, bars=5, **{**TWO, "draw": 2}),
+        EXAMPLES / "trio-jazz.mid", prompt_bars=4, bars=5, **{**TWO, "variations": 1, "draw": 2}),
     "rewrite": lambda model: model.infill(EXAMPLES / "piano-g-minor.mid", (3, 3), **TWO),
     "accompany": lambda model: model.accompany(EXAMPLES / "trio-trance.mid", "drums", **TWO),
     "end": lambda model: model.continue_(EXAMPLES / "trio-disco.mid", prompt_bars=3, bars=2, ends=True, **TWO),
