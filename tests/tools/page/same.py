@@ -1,6 +1,6 @@
 """Whether a page without a server writes the music of the command line: python -m tests.tools.page.same --site FOLDER.
 
-`musicgen page FOLDER` wrote the folder. Prints the hashes of six requests in a worker of the browser beside those of
+`musicgen page FOLDER` wrote the folder. Prints the hashes of known requests in a worker of the browser beside those of
 this machine. Then a user opens a file, continues it by 4 bars, and saves both takes, which are compared with the files
 of `musicgen continue`. With --browser firefox, in Firefox.
 """
