@@ -216,14 +216,10 @@ class MusicGeneration(Generation):
 
         It is the first unless `choosing`, and for those that are `settled`, by number.
         """
-        every, each = self.sequences(), self.each
-        rows, about = range(0, len(every), each)[:most], {}
-        critic = self.model.critic if choosing and each > 1 else None
-        heard = {row: self.hear(every[row]) for row in (range(len(every)) if critic else rows)}
-        if critic and self.compared:
-            rows = critic.best([*heard.values()], self.compared, each, settled)
-            about = {"best_of": each}
-        takes = (self._take(row, every[row], heard[row]) for row in rows)
+        every = self.sequences()
+        heard = self.kept(every, choosing=choosing, settled=settled, most=most)
+        about = {"best_of": self.each} if choosing and self.each > 1 else {}
+        takes = (self._take(row, every[row], score) for row, score in heard.items())
         return [
             replace(
                 take,
@@ -233,6 +229,22 @@ class MusicGeneration(Generation):
             )
             for number, take in enumerate(takes)
         ]
+
+    def kept(
+        self,
+        every: Sequence[np.ndarray],
+        *,
+        choosing: bool = True,
+        settled: Collection[int] = (),
+        most: int | None = None,
+    ) -> dict[int, Score]:
+        """Return the rows that are the takes, as `takes` chooses them of every sequence, and how they are heard."""
+        each, rows = self.each, range(0, len(every), self.each)[:most]
+        if not (choosing and each > 1 and self.compared and self.model.critic):
+            return {row: self.hear(every[row]) for row in rows}
+        heard = [self.hear(ids) for ids in every]
+        best = self.model.critic.best(heard, self.compared, each, settled)
+        return {row: heard[row] for row in best}
 
     def check(self) -> None:
         """Raise the error that ended the work, if any; music cut short by a bound is kept, with a remark."""

@@ -49,12 +49,17 @@ class Wishes:
     settled: set[int] = field(default_factory=set)  # takes that stay as they are shown
     job: Writing | None = None  # once it is at work
 
-    def settle(self, *takes: int) -> None:
-        """Let takes stay as they are shown."""
-        self.settled.update(takes)
+    def settle(self, take: int) -> None:
+        """Let a take stay as it is shown."""
+        self.settled.add(take)
         if self.job is not None:
-            for take in self.settled:
-                self.job.settle(take)
+            self.job.settle(take)
+
+    def begin(self, job: Writing) -> None:
+        """Tell a job of the takes that were settled before it began."""
+        self.job = job
+        for take in [*self.settled]:
+            job.settle(take)
 
 
 class Lock:
@@ -167,8 +172,7 @@ class PageActions:
             view = streamed.begun()
         yield view
         with self.at_work(streamed, client) as job:
-            wishes.job = job
-            wishes.settle()
+            wishes.begin(job)
             pause, seen, told = FIRST_SECONDS, 0, time.monotonic()
             while not job.wait(pause):
                 if wishes.stop.is_set():
@@ -178,10 +182,9 @@ class PageActions:
                     told = time.monotonic()
                 if job.steps == seen:
                     continue
+                # A wait counts, so that all views of a client take a fifth of the time at most.
                 since = time.monotonic()
-                with (
-                    alone.held
-                ):  # a wait counts, so that all views of a client take a fifth of the time at most
+                with alone.held:
                     seen = job.steps
                     view = streamed.more(job.bars)
                 spent = time.monotonic() - since

@@ -45,9 +45,8 @@ def draw_takes(*, row: int, draw: int = 1, **how: Any) -> Measure:
     _, work = continued(row=row, draw=draw, **how)
     yield [work]
     work.check()
-    given, first = len(work.order().ids), SHOWN * draw if draw > 1 else 0
-    drawn = enumerate((take.ids[given:].tolist() for take in work.takes()), first)
-    return [{"row": row, "take": number, "ids": tokens} for number, tokens in drawn]
+    kept = enumerate(work.kept(work.sequences()), SHOWN * draw if draw > 1 else 0)
+    return [{"row": row, "take": number, "ids": work.job.rows[one][:]} for number, one in kept]
 
 
 def realism(
