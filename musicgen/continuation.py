@@ -16,7 +16,7 @@ import numpy as np
 from musicgen.critic import EVERY, TOGETHER, Critic, NewBars
 from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
-from musicgen.generation.request import Job, Order, Progress, Request
+from musicgen.generation.request import Choice, Job, Order, Progress, Request
 from musicgen.generation.sampling import Kinds
 from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts, program
 from tokenization.analysis.chords import as_asked, like_given
@@ -170,25 +170,15 @@ Hear: TypeAlias = Callable[[np.ndarray], Score]
 """Returns a sequence as a piece, as the language rounds it, by which the critic has learned. It can be pickled."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ByCritic:
-    """The choice among rows while they are written, by the critic of a model, in any process that has the model."""
-
-    model: Player
-    each: int
-    together: int = TOGETHER
-    every: int = EVERY
-    ids: np.ndarray  # of the prompt
-    hear: Hear
-    new: NewBars
-
-    def best(self, rows: Sequence[Sequence[int]], bars: int) -> int:
-        """Return the number of the most convincing of several rows of new tokens, after so many complete bars."""
-        assert self.model.critic is not None, "rows are chosen by a critic"
-        so_far = self.new.so_far(bars)
-        pieces = (self.hear(np.concatenate([self.ids, np.array(one)])) for one in rows)
-        ranks = [self.model.critic.rank(piece, so_far) for piece in pieces]
-        return ranks.index(min(ranks))
+def _most_convincing(
+    rows: Sequence[Sequence[int]], bars: int, model: Player, ids: np.ndarray, hear: Hear, new: NewBars
+) -> int:  # fmt: skip
+    """Return the number of the best of several rows after the prompt `ids`, after so many complete bars."""
+    assert model.critic is not None, "rows are chosen by a critic"
+    so_far = new.so_far(bars)
+    pieces = (hear(np.concatenate([ids, np.array(one)])) for one in rows)
+    ranks = [model.critic.rank(piece, so_far) for piece in pieces]
+    return ranks.index(min(ranks))
 
 
 class MusicGeneration(Generation):
@@ -205,8 +195,9 @@ class MusicGeneration(Generation):
     def order(self) -> Order:
         order, choice = super().order(), None
         if self.each > 1 and self.compared:
-            how = {"model": self.model, "each": self.each, "ids": order.ids}
-            choice = ByCritic(**how, hear=self.hear, new=self.compared)
+            known = {"model": self.model, "ids": order.ids, "hear": self.hear, "new": self.compared}
+            best = partial(_most_convincing, **known)
+            choice = Choice(each=self.each, together=TOGETHER, every=EVERY, best=best)
         return replace(order, choice=choice)
 
     def takes(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from threading import Event
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,27 +61,17 @@ class Request:
         return {"bars": self.bars, **({"ends": True} if self.ends else {})}
 
 
-class Choice(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Choice:
     """How one of several rows of a take is chosen while they are written; then all go on from it."""
 
-    @property
-    def each(self) -> int:
-        """The number of rows of a take."""
-        ...
-
-    @property
-    def together(self) -> int:
-        """The number of rows of a take, at most, that choose among themselves; a take of more has several groups."""
-        ...
-
-    @property
-    def every(self) -> int:
-        """The number of bars from one choice to the next."""
-        ...
-
-    def best(self, rows: Sequence[Sequence[int]], bars: int) -> int:
-        """Return the number of the best of several rows of new tokens, after so many complete bars."""
-        ...
+    each: int  # rows of a take
+    together: (
+        int  # of them, at most, that choose among themselves; a take of more has several groups
+    )
+    every: int  # bars from one choice to the next
+    # The number of the best of several rows of new tokens, after so many complete bars. It can be pickled.
+    best: Callable[[Sequence[Sequence[int]], int], int]
 
 
 @dataclass(frozen=True, kw_only=True)

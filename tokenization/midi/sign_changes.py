@@ -106,8 +106,7 @@ def cut(file: OpenMidi, change: changes.Cut) -> None:
         of_notes |= {id(note.on), id(note.off)}
         if note.start >= last:
             for event in (note.on, note.off):
-                if event is not None:
-                    event.tick = max(0, int(event.tick - by))
+                event.tick = max(0, int(event.tick - by))
         elif note.off.tick > start:
             note.off.tick, note.off.rank = start, BEFORE
             note.lane.is_changed = True

@@ -1,7 +1,7 @@
 """Many requests at once: each gets the same as alone, whichever others arrive, end, fail or wait."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -13,7 +13,7 @@ from musicgen.eager import EagerNetwork, network_of
 from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Batch, Network, noise_of
 from musicgen.generation.engine import Engine, ReadPrompt
-from musicgen.generation.request import Job, Order, Request
+from musicgen.generation.request import Choice, Job, Order, Request
 from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.kernel.network import KernelNetwork, State
 from tests.musicgen.generation.reference import draw, probabilities
@@ -51,21 +51,17 @@ REQUESTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Highest:
-    """Rows go on from that whose tokens are the highest."""
-
-    each: int = 4
-    together: int = 3
-    every: int = 2
-    best: Callable[[Any, int], int] = lambda rows, _: rows.index(max(rows))
+def highest(rows: Any, _: int) -> int:
+    """Return the number of the row whose tokens are the highest."""
+    return rows.index(max(rows))
 
 
+HIGHEST = Choice(each=4, together=3, every=2, best=highest)
 CHOSEN = (
     [0, 1, 0, 3],
     Request(variations=8, seed=5, tokens=300, sampling=Sampling(temperature=3)),
     Endless,
-    {"choice": Highest(), "before_bar": 12},
+    {"choice": HIGHEST, "before_bar": 12},
 )
 REQUESTS.append(
     (
@@ -469,10 +465,10 @@ def test_rows_go_on_from_the_best_of_their_group_at_each_choice(network: Network
 
     def best(rows: list[list[int]], bars: int) -> int:
         seen.append((bars, [[*row] for row in rows]))
-        return Highest().best(rows, bars)
+        return highest(rows, bars)
 
     one = replace(request, variations=4)
-    rows = alone(network, prompt, one, ruled, {**ordered, "choice": Highest(best=best)})
+    rows = alone(network, prompt, one, ruled, {**ordered, "choice": replace(HIGHEST, best=best)})
     *group, other = rows
     assert [bars for bars, _ in seen] == [*range(2, 2 * len(seen) + 1, 2)]
     assert len(seen) > 1

@@ -97,10 +97,8 @@ def fuzz(
                 if isinstance(answer, Failed):
                     ones = (range(number, number + 1) for number in batch)
                     alone = in_order(work, ones, workers=1, bounds=BOUNDS)
-                    answers = [one if isinstance(one, Failed) else one[0] for one in alone]
-                else:
-                    answers = answer
-                yield from zip(batch, answers, strict=True)
+                    answer = [one if isinstance(one, Failed) else one[0] for one in alone]
+                yield from zip(batch, answer, strict=True)
 
     with closing(answers()) as numbered:
         for number, answer in numbered:
