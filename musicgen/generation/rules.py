@@ -24,8 +24,10 @@ ALIGNED = 4
 NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8), (3.0, 3.0, -1.0)
 # The nats that are added to those for notes that vary, in music without a prompt, which repeats itself more than songs.
 ALONE = -1.2
-# Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
+# Parts of which so many bars are equal to one of the SHOWN bars before are not varied, nor are those of a given score:
+# music without drums in which the commonest lengths, COMMON of them, make up so much. Performances have more.
 OFTEN_EXACT, SHOWN = 0.2, 16
+COMMON, OF_A_SCORE = 4, 0.7
 
 
 def follow_the_source(sequence: Recall) -> Nats:
@@ -46,7 +48,7 @@ def follow_the_source(sequence: Recall) -> Nats:
 
 
 def _may_repeat(sequence: Recall) -> bool:
-    """Return whether the current part departs from the source, is the drums, or often repeated bars exactly before."""
+    """Return whether the current part departs from the source, is the drums, or repeats bars exactly."""
     if sequence.exact_parts is None:
         sequence.exact_parts = _exact_parts(sequence)
     now = sequence.bars()[-1]
@@ -62,7 +64,8 @@ def _may_repeat(sequence: Recall) -> bool:
 
 
 def _exact_parts(sequence: Recall) -> frozenset[bytes]:
-    """Return the parts of which so many bars are equal to an earlier one."""
+    """Return the parts of which so many bars are equal to an earlier one, or all of a given score."""
+    often = 0 if sequence.given > 0 and _is_score(sequence) else OFTEN_EXACT
     exact: dict[bytes, list[bool]] = {}
     past: list[dict[bytes, bytes]] = []
     for bar in sequence.bars()[:-1][-2 * SHOWN :]:
@@ -71,7 +74,16 @@ def _exact_parts(sequence: Recall) -> frozenset[bytes]:
             before = (other.get(part) for other in past[-SHOWN:])
             exact.setdefault(part, []).append(notes in before)
         past.append(now)
-    return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
+    return frozenset(part for part, found in exact.items() if np.mean(found) >= often)
+
+
+def _is_score(sequence: Recall) -> bool:
+    """Return whether few lengths make up most notes of the music so far, which has no drums."""
+    ids = np.concatenate([sequence.tokens_of(bar) for bar in sequence.bars()])
+    if sequence.roles.drums in ids:
+        return False
+    lengths = np.bincount(ids[sequence.roles.kinds[0, ids] == VALUES])
+    return bool(np.sort(lengths)[-COMMON:].sum() > OF_A_SCORE * lengths.sum())
 
 
 def _parts(sequence: Recall, ids: np.ndarray) -> dict[bytes, bytes]:

@@ -383,13 +383,22 @@ def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, par
     assert found[1] == rules.NAMED_BOOST[2 if varies else 1]
 
 
-@pytest.mark.parametrize("given", [0, 2])
-def test_music_without_a_prompt_varies_its_returns_more(given: int) -> None:
-    one = RECALL.begin()
-    one.take(ids(f"begin piano {other('pitch', 'piano', 4)} {BAR} bar return_1 piano at_0"))
+@pytest.mark.parametrize(
+    ("given", "lengths", "drums", "nats"),
+    [
+        (0, 1, "", rules.NAMED_BOOST[2] + rules.ALONE),  # without a prompt
+        (2, 1, "", rules.NAMED_BOOST[1]),  # a score
+        (2, 9, "", rules.NAMED_BOOST[2]),  # a performance
+        (2, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2]),  # a band
+    ],
+)
+def test_notes_vary_most_without_a_prompt_and_not_in_scores(given, lengths, drums, nats):
+    one, names = RECALL.begin(), [name for name in VOCABULARY.names if name.startswith("length_")]
+    past = (f"bar piano at_0 {names[n % lengths]} pitch_{40 + n} {drums} " for n in range(9))
+    one.take(ids(f"begin piano {''.join(past)} {BAR} bar return_1 piano at_0"))
     one.given = given
     one.take(ids("length_24 loudness_8"))
-    assert boost(one) == ("pitch_60", rules.NAMED_BOOST[2] + (0 if given else rules.ALONE))
+    assert boost(one) == ("pitch_60", nats)
 
 
 def test_replaced_bars_are_not_recalled() -> None:
