@@ -88,13 +88,14 @@ class Piece(WithMidi):
         if self.language.bar is not None:  # begin the next bar: the last one is complete
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
         heard = in_file(decoded, self.score)
+        stop = int(bar_lines(heard, bars)[-1])
         return Prompt(
             name=self.name,
             ids=self.language.described(ids, self.score.key_signature),
             bars=bars,
-            setting=self.encoded.setting,
+            setting=self.language.setting_before(self.encoded.setting, stop),
             score=heard,
-            playing=self.playing.before(int(bar_lines(heard, bars)[-1])),
+            playing=self.playing.before(stop),
             tracks=self.tracks,
             original=self.original,
         )

@@ -194,6 +194,7 @@ def _worded(edit: Edit, score: Score) -> Score:
     """Return a score with what its file says besides the notes: title, words and keys."""
     heard, seam = edit.heard, edit.start if edit.is_continuation else inf
     lyrics = tuple(one for one in heard.texts.lyrics if one.onset_ticks < seam)
+    keys = heard.key_changes
     known = len(heard.tracks)
     tracks = [
         replace(track, sources=heard.tracks[number].sources) if number < known else track
@@ -203,7 +204,7 @@ def _worded(edit: Edit, score: Score) -> Score:
         tracks=tuple(tracks),
         texts=replace(heard.texts, lyrics=lyrics),
         key_signature=heard.key_signature,
-        key_changes=heard.key_changes,
+        key_changes=keys[keys.onset_ticks < seam],
     )
 
 

@@ -242,6 +242,10 @@ class Language(ABC):
         grammar need `validate` first.
         """
 
+    def setting_before(self, setting: Any, ticks: int) -> Any:
+        """Return the setting of the music before a tick of the decoded score, to which other music is added."""
+        return setting
+
     def finished(self, score: Score, new: np.ndarray) -> Score:
         """Return a piece with some new notes, (N,), made to keep what the language promises of their lengths."""
         return score

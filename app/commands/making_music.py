@@ -102,12 +102,12 @@ def add(parser: argparse.ArgumentParser) -> None:
             help="the bars to rewrite, such as 9-12",
         )  # fmt: skip
         parser.add_argument(
-            "--parts", nargs="+", metavar="PART",
+            "--parts", nargs="+", action="extend", metavar="PART",
             help=f"the parts to rewrite there, {PARTS}; the others stay (default: all)",
         )  # fmt: skip
     if name == "accompany":
         parser.add_argument(
-            "--write", nargs="+", required=True, metavar="PART",
+            "--write", nargs="+", action="extend", required=True, metavar="PART",
             help=f"the parts to write, {PARTS}",
         )  # fmt: skip
     _add_options(parser, lengths=name in ("continue", "end", "generate"))

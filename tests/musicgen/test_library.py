@@ -23,8 +23,9 @@ from musicgen.performer import Performer
 from musicgen.pieces import read_piece
 from musicgen.playable import load
 from musicgen.weights import save
+from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
-from tokenization.score import Meters, Notes, Score, Tempos, Track
+from tokenization.score import KeyChanges, Meters, Notes, Score, Tempos, Track
 
 ROOT = Path(__file__).parents[2]
 SEEDS = ROOT / "tests" / "seeds"
@@ -147,6 +148,25 @@ def test_a_take_is_saved_in_the_format_of_its_name_and_threads_are_kept(tmp_path
     assert (tmp_path / "out.musicxml").read_bytes().startswith(b"<?xml")
     with pytest.raises(ValueError, match=r"out\.wav has an unknown ending: use \.mid, \.midi"):
         take.save(tmp_path / "out.wav")
+
+
+def test_tempos_and_keys_of_bars_that_are_cut_off_are_not_written(model, tmp_path: Path):
+    beats = np.arange(24) * 24
+    score = Score(
+        ticks_per_beat=24,
+        notes=Notes(beats, beats * 0 + 24, 60 + beats % 7, beats * 0 + 80, beats * 0),
+        tracks=(Track("Flute", 73),),
+        tempos=Tempos([0, 96, 288], [90.0, 120.0, 30.0]),
+        key_signature=(0, False),
+        key_changes=KeyChanges([288], [3], [False]),
+    )
+    write_score(tmp_path / "movements.musicxml", score)
+    for bars, tempos in ((2, [90, 120]), (1, [90]), (6, [90, 120, 30])):
+        [take] = model.continue_(tmp_path / "movements.musicxml", prompt_bars=bars, bars=1, seed=3)
+        take.save(tmp_path / "out.mid")
+        read = read_midi(tmp_path / "out.mid")
+        assert read.tempos.beats_per_minute.round().tolist() == tempos
+        assert len(read.key_changes) == (bars == 6)
 
 
 def test_public_names_exist_and_are_imported_without_torch_where_possible():

@@ -1,7 +1,7 @@
 """What each of several new parts does in each section of the given music, so that parts and sections differ.
 
-One part holds its notes, one moves, and one plays chords, in registers of their own, which change from section to
-section, as that of the bass does. A section lasts until the given parts have played something new for some bars.
+One part holds its notes, one moves, and one plays chords; the bass holds roots or moves through the chords. Who does
+what, and in which register, changes from section to section. A section is a phrase of the given parts with its returns.
 
 K bars, P parts.
 """
@@ -15,19 +15,19 @@ import numpy as np
 from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
-BASS, NO_ROLE = 3, -1
-VOICES = np.array([1, 1, 3, 1])  # of each role
-EXCHANGED = np.array([HOLDS, CHORDS, MOVES, BASS, NO_ROLE])  # roles in every second section
+BASS, WALKS, NO_ROLE = 3, 4, -1  # a bass walks in every second section
+VOICES = np.array([1, 1, 3, 1, 1])  # of each role
+EXCHANGED = np.array([HOLDS, CHORDS, MOVES, WALKS, WALKS, NO_ROLE])  # in every second section
 _HOLDING = (
     "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
 )  # fmt: skip
 _MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flute", "clarinet")
 BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
 FEWEST = 4  # bars of which sections are made
-LONGEST = 16  # bars of a section without returns
-# The middle of the lowest part, in sections in turn, and that of the bass.
-REGISTERS, BASS_REGISTERS = np.array([50, 62, 56]), np.array([34, 44, 39])
-APART = 5  # semitones from the middle of one part to the next one's
+LONGEST = 8  # bars of a section without returns
+MIDDLES = np.array([61, 57, 52, 33, 33])  # of the register of each role in the first section
+HIGHER = np.array([0, 12, 6])  # semitones, in sections in turn
+APART = 5  # semitones from the middle of one part to that of the next one with its role
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,22 +38,25 @@ class Arrangement:
     middle: np.ndarray  # (K, P) the middle of its register
 
     @classmethod
-    def of(cls, parts: np.ndarray, written: np.ndarray, back: np.ndarray) -> Arrangement:
-        """Return what the written parts of these instruments do, by how many bars back each bar returns."""
+    def of(
+        cls, parts: np.ndarray, written: np.ndarray, back: np.ndarray, first: int = 0
+    ) -> Arrangement:
+        """Return what the written parts of these instruments do, by how many bars back each bar returns.
+
+        `first` is the bar of the first downbeat.
+        """
         chosen = np.flatnonzero(written & (parts < PITCHED) & ~np.isin(parts, BASSES))
         role, rank = np.full(len(parts), NO_ROLE), np.zeros(len(parts), dtype=np.int64)
         if len(chosen) > 1:
             role[chosen] = [_role(PART_NAMES[part]) for part in parts[chosen]]
             if (role[chosen] == role[chosen[0]]).all():
                 role[chosen] = np.arange(len(chosen)) % BASS
-            rank[chosen] = np.arange(len(chosen))
+            for part in chosen.tolist():
+                rank[part] = (role[:part] == role[part]).sum()
             role[written & np.isin(parts, BASSES)] = BASS
-        section = sections_of(back)[:, None]
-        turn = section % len(REGISTERS)
-        return cls(
-            role=np.where(section % 2, EXCHANGED[role], role),
-            middle=np.where(role == BASS, BASS_REGISTERS[turn], REGISTERS[turn] + APART * rank),
-        )
+        section = sections_of(back, first)[:, None]
+        role = np.where(section % 2, EXCHANGED[role], role)
+        return cls(role=role, middle=MIDDLES[role] + HIGHER[section % len(HIGHER)] + APART * rank)
 
 
 def _role(instrument: str) -> int:
@@ -62,10 +65,11 @@ def _role(instrument: str) -> int:
     return MOVES if instrument in _MOVING else CHORDS
 
 
-def phrases_of(back: np.ndarray) -> np.ndarray:
-    """Return which bars begin a phrase: the first one, a section, or a return: (K,) bool."""
-    source, section = _lasting(back), sections_of(back)
+def phrases_of(back: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return which bars begin a phrase: the first downbeat, a section, or a return: (K,) bool."""
+    source, section = _lasting(back), sections_of(back, first)
     begins = np.append(True, (np.diff(section) != 0) | ((np.diff(source) != 0) & (source[1:] > 0)))
+    begins[first : first + 1] = True
     return begins[: len(back)]
 
 
@@ -75,22 +79,22 @@ def _lasting(back: np.ndarray, fewest: int = FEWEST) -> np.ndarray:
     return np.where(np.repeat(np.diff(edges) >= fewest, np.diff(edges)), back, 0)
 
 
-def sections_of(back: np.ndarray) -> np.ndarray:
+def sections_of(back: np.ndarray, first: int = 0) -> np.ndarray:
     """Return the number of each bar's section, from how many bars back it returns, 0 for new bars: (K,).
 
-    Sections consist of FEWEST bars each, counted from the first one, most of which are new or return to one section. If
-    they do neither, as where a phrase ends like another one, they belong to the section before them.
+    Sections consist of FEWEST bars each, counted from the first downbeat, most of which are new or return to one
+    section. If they do neither, as where a phrase ends like another one, they belong to the section before them.
     """
     source = _lasting(back, FEWEST - 1)  # one bar may be varied
     found = np.zeros(len(back), dtype=np.int64)
-    latest, begun, was_new = -1, 0, False
-    for start in range(0, len(back), FEWEST):
+    latest, begun, was_new = -1, first, False
+    for start in range(first, len(back), FEWEST):
         bars = slice(start, min(start + FEWEST, len(back)))
         distances, many = np.unique(source[bars], return_counts=True)
         distance = int(distances[many.argmax()])
-        if start and 2 * many.max() <= bars.stop - start:
+        if start > first and 2 * many.max() <= bars.stop - start:
             found[bars] = found[start - 1]
-        elif distance:
+        elif distance and start > first:
             found[bars], was_new = found[max(start - distance, 0)], False
         else:
             if not was_new or start - begun >= LONGEST:

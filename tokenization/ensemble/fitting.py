@@ -15,12 +15,14 @@ import numpy as np
 
 from tokenization.analysis.chords import NONE, PITCH_CLASSES, QUALITIES, TONES
 from tokenization.ensemble.arranging import (
+    BASS,
     BASSES,
     CHORDS,
     HOLDS,
     MOVES,
     NO_ROLE,
     VOICES,
+    WALKS,
     Arrangement,
     phrases_of,
 )
@@ -52,23 +54,26 @@ OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a be
 OUTSIDE_BASS = 3.0  # the same in the bass
 PASSING = 0.5  # factor off the beat
 UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
+WALKING = 0.35  # factor for a bass that walks, within the bar
+LATE = 3.0  # for a bass that begins after the bar line
 ROOTED = 1.5  # for the chord's root in a part that holds its notes, by the share of its time
 CROWDED = 1.5  # for each pitch beyond the space
 AT_ONCE = 5  # pitches of all new parts
 RESERVED = 0.5  # of them for each new part that is still to be written in the bar
 
-TOO_SHORT = 2.5  # for a length below a beat in a part that holds its notes
+TOO_SHORT = 2.5  # for a length below two beats in a part that holds its notes, and below one in a bass that does
 TOO_LONG = 2.0  # for a length above a beat in a part that moves
 STILL = 1.0  # in a part that moves, for each time in the bar that it has played the pitch class …
 STILLEST = 3.0  # … up to this
-STRAYING = 8.0  # for an octave outside the register
-REACH = 4  # semitones of a register on each side of its middle
+STRAYING = 12.0  # for an octave outside the register
+# Semitones of the register of each role on each side of its middle.
+REACH = np.array([4, 6, 6, 4, 4])
 FULLER = 4.0  # in favour of one more note of a chord that has fewer
 ONE_MORE = 4.0  # for a note more at once than the part has voices
 
 CELL = STEPS_PER_SUBBEAT
 CELLS = (LONGEST_BAR + int(LENGTHS[-1])) // CELL + 1  # that a note of a bar can reach
-IS_SHORT, IS_LONG = LENGTHS < STEPS_PER_BEAT, LENGTHS > STEPS_PER_BEAT
+IS_LONG = LENGTHS > STEPS_PER_BEAT
 CLASS = np.arange(len(PITCH)) % PITCH_CLASSES
 
 
@@ -114,6 +119,16 @@ class Given:
         ]
 
 
+def first_downbeat(sheet: Sheet) -> int:
+    """Return the bar of the first downbeat, which follows a pickup: first notes in the last half of their bar."""
+    onset = sheet.onset[sheet.instrument != HARMONY]
+    if not len(onset):
+        return 0
+    start, length = (row * STEPS_PER_SUBBEAT for row in (sheet.bars.start, sheet.bars.length))
+    bar = int(np.searchsorted(start, onset.min(), side="right")) - 1
+    return bar + int(2 * (onset.min() - start[bar]) >= length[bar])
+
+
 def _sums(of: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros((1, PITCH_CLASSES), np.int32), of.cumsum(0, dtype=np.int32)])
 
@@ -144,8 +159,9 @@ class Fitting(EnsembleGrammar):
     ) -> Fitting:
         """Return the grammar of the `written` ones of these parts, which have roles if `back` says what returns."""
         returns = returns_of(given) if back is None else back
-        arrangement = Arrangement.of(parts, written & (back is not None), returns)
-        groove = Groove.of(given, phrases_of(returns))
+        first = first_downbeat(given)
+        arrangement = Arrangement.of(parts, written & (back is not None), returns, first)
+        groove = Groove.of(given, phrases_of(returns, first))
         return cls(Given.of(given), arrangement, groove, **rules)
 
     def bias(self) -> np.ndarray | None:
@@ -157,7 +173,10 @@ class Fitting(EnsembleGrammar):
         places, sounds = PLACES[self._kind], SOUNDS[self._kind]
         pitched = (writes & sounds & (instrument < PITCHED)).nonzero()[0]
         drums = (writes & (sounds | places) & (instrument == DRUMS)).nonzero()[0]
-        if not len(pitched) and not len(drums):
+        bar = np.clip(self._bars - 1, 0, len(self._arrangement.role) - 1)
+        role, middle = (of[bar, part] for of in (self._arrangement.role, self._arrangement.middle))
+        basses = (writes & places & (self._at < 0) & np.isin(role, (BASS, WALKS))).nonzero()[0]
+        if not len(pitched) and not len(drums) and not len(basses):
             return None
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
         for row in drums.tolist():
@@ -166,26 +185,27 @@ class Fitting(EnsembleGrammar):
                 *where, placing=bool(places[row]), struck=bool(self._struck[row])
             )
             found[row, : len(nats)] = nats
+        found[basses, AT.start + 1 : AT.stop] -= LATE
         if len(pitched):
-            bar = np.minimum(self._bars[pitched] - 1, len(self._arrangement.role) - 1)
-            role = self._arrangement.role[bar, part[pitched]]
-            found[pitched, LENGTH.start : LENGTH.stop] -= self._against_lengths(pitched, role)
-            sized = self._length[pitched] >= 0
-            rows, role = pitched[sized], role[sized]
-            middle = self._arrangement.middle[bar[sized], part[rows]]
+            found[pitched, LENGTH.start : LENGTH.stop] -= self._against_lengths(
+                pitched, role[pitched]
+            )
+            rows = pitched[self._length[pitched] >= 0]
+            role, middle = role[rows], middle[rows]
             pitches, more = self._against_more(rows, role)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
             pitches += self._against_tones(rows, role) + _straying(role, middle)
             still = np.minimum(STILL * self._in_bar[rows], STILLEST)
-            pitches += (still * (role == MOVES)[:, None])[:, CLASS]
+            pitches += (still * np.isin(role, (MOVES, WALKS))[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
         return found
 
     def _against_lengths(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
         """Return the nats against each length, which the role of the part suggests: (rows, lengths)."""
         first = (self._kind[rows] == PLACED)[:, None]
-        holds, moves = (first & (role == one)[:, None] for one in (HOLDS, MOVES))
-        return TOO_SHORT * (holds & IS_SHORT) + TOO_LONG * (moves & IS_LONG)
+        short = np.where(role == HOLDS, 2, role == BASS)[:, None] * STEPS_PER_BEAT > LENGTHS
+        moves = np.isin(role, (MOVES, WALKS))[:, None]
+        return first * (TOO_SHORT * short + TOO_LONG * (moves & IS_LONG))
 
     def _against_tones(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
         """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
@@ -193,7 +213,8 @@ class Fitting(EnsembleGrammar):
         clashing, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
         on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
         bass = self._is_bass(rows)[:, None]
-        harmony = np.where(bass, OUTSIDE_BASS * outside + UNROOTED * unrooted, OUTSIDE * outside)
+        roots = UNROOTED * np.where((role == WALKS) & (at > 0), WALKING, 1)[:, None]
+        harmony = np.where(bass, OUTSIDE_BASS * outside + roots * unrooted, OUTSIDE * outside)
         rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
         return (SEMITONE * clashing + on_beat * harmony + rooted)[:, CLASS]
 
@@ -258,5 +279,5 @@ class Fitting(EnsembleGrammar):
 
 def _straying(role: np.ndarray, middle: np.ndarray) -> np.ndarray:
     """Return the nats against each pitch for its distance from the register of a part with a role: (rows, pitches)."""
-    away = np.abs(np.arange(len(PITCH)) - middle[:, None]) - REACH
+    away = np.abs(np.arange(len(PITCH)) - middle[:, None]) - REACH[role][:, None]
     return STRAYING * np.maximum(away, 0) / PITCH_CLASSES * (role != NO_ROLE)[:, None]

@@ -143,11 +143,15 @@ class _Shares:
     def planned(self, plan: Plan | None, back: np.ndarray | None = None) -> list[list[int]]:
         """Return the plan tokens of each bar; unless the plan says how many parts play, all written ones do.
 
-        `back`: how many bars back the source of each bar is, or 0, unless the plan says it.
+        Where the given parts rest, they are free, but play on while a single part rests between its notes. `back`: how
+        many bars back the source of each bar is, or 0, unless the plan says it.
         """
         playing = plan_of(self.given)["players"]
+        heard = playing >= 0
+        if (~self.written & self.sounds).sum() == 1:
+            heard = np.logical_or.accumulate(heard) & np.logical_or.accumulate(heard[::-1])[::-1]
         new = int((self.written & self.sounds).sum())
-        everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
+        everyone = np.where(heard, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
         found = {"players": everyone}
         if back is not None:
             found["return"] = np.where(back > 0, return_levels(back.tolist()), NO_LEVEL)

@@ -236,6 +236,12 @@ class Ensemble(Language):
         """Convert a valid sequence or prefix to a score; an incomplete event at the end is left out."""
         return decoded(ids, setting)
 
+    def setting_before(self, setting: Any, ticks: int) -> Any:
+        """Return the setting without the tempos from a tick on."""
+        return setting and replace(
+            setting, tempos=tuple(one for one in setting.tempos if one[0] < ticks)
+        )
+
     def finished(self, score: Score, new: np.ndarray) -> Score:
         """Return a piece in which new notes of one voice do not overlap."""
         return not_ringing(score, new)

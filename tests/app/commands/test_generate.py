@@ -75,7 +75,11 @@ def test_each_command_does_its_job(tmp_path, command, refused):
         ),
         ("harmonise", [], {"written_parts": ["+nylon guitar"]}),
         ("accompany", ["--write", "chords"], {"written_parts": ["chords"]}),
-        ("accompany", ["--write", "bass", "drums"], {"written_parts": ["bass", "drums"]}),
+        (
+            "accompany",
+            ["--write", "bass", "--write", "drums"],
+            {"written_parts": ["bass", "drums"]},
+        ),
     ):
         shown = command(name, trio, *words, *band)
         [row] = json.loads(shown.out)

@@ -281,6 +281,19 @@ def test_a_new_part_plays_where_another_one_plays():
     assert {*whole.bar[np.isin(whole.part, of_drums)]} >= {*np.flatnonzero(playing >= 1)}
 
 
+def test_new_parts_play_on_where_one_given_part_rests_between_its_notes():
+    note = "flute at_0 length_24 loudness_9 pitch_72"
+    text = f"begin flute bar bar {note} bar bar {note} bar end"
+    ids = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
+    goal = LANGUAGE.accompanying(ids, ["bass", "drums"])
+    sequence = written(goal.grammar, goal.prompt, 1, 8000)
+    lines = LANGUAGE.text(sequence).splitlines()
+    planned = [re.findall(r"players_\d", line)[0] for line in lines[2:5]]
+    assert planned == ["players_3", "players_2", "players_3"]
+    sheet = LANGUAGE.sheet(goal.whole(sequence))
+    assert {*sheet.part[sheet.bar == 2].tolist()} == {1, 2}
+
+
 @pytest.mark.parametrize(("ends", "seed"), [(False, 1), *((True, seed) for seed in range(1, 7))])
 def test_a_continuation_follows_a_plan_and_chords(ends: bool, seed: int):
     encoded = LANGUAGE.encode(song())

@@ -13,14 +13,16 @@ from tokenization.ensemble.arranging import (
     LONGEST,
     MOVES,
     NO_ROLE,
+    WALKS,
     Arrangement,
+    phrases_of,
     sections_of,
 )
-from tokenization.ensemble.fitting import Given
+from tokenization.ensemble.fitting import Given, first_downbeat
 from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import PART_NAMES
+from tokenization.ensemble.tokens import BAR, PART_NAMES
 from tokenization.score import Score
 
 LANGUAGE = Ensemble()
@@ -84,6 +86,23 @@ def test_sections_last_for_multiples_of_four_bars():
     assert sections_of(np.array(varied)).tolist() == [0] * 8 + [1] * 8
 
 
+def test_sections_are_counted_from_the_first_downbeat():
+    for before, at, bar in (
+        ("", 0, 0),
+        ("", 24, 0),
+        ("", 48, 1),
+        ("bar bar ", 0, 2),
+        ("bar ", 72, 2),
+    ):
+        text = f"begin lead {before}bar lead at_{at} length_24 loudness_9 pitch_72 bar end"
+        ids = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
+        assert first_downbeat(sheet_of(ids)) == bar
+    back = np.array([0] * 9 + [8] * 8)
+    assert sections_of(back, 1).tolist() == [0] * 17
+    assert np.flatnonzero(phrases_of(back, 1)).tolist() == [0, 1, 9]
+    assert sections_of(np.zeros(2 * LONGEST + 1, int), 1).tolist() == [0] * (LONGEST + 1) + [1] * 8
+
+
 @given(st.lists(st.integers(0, 20), max_size=60))
 def test_sections_are_numbered_in_the_order_of_their_beginning(back: list[int]):
     sections = sections_of(np.minimum(back, np.arange(len(back))).astype(int))
@@ -96,11 +115,15 @@ def test_several_parts_have_different_roles_and_one_part_has_none():
     parts = np.array([BASS, GUITAR, STRINGS, PIANO])
     band = Arrangement.of(parts, np.ones(4, bool), np.array([0] * 4 + [4] * 4 + [0] * 4))
     assert band.role[0].tolist() == [LOW, MOVES, HOLDS, CHORDS]
-    assert band.role[-1].tolist() == [LOW, CHORDS, HOLDS, MOVES]  # in the second section
-    assert (np.diff(band.middle[0]) > 0).all()
-    assert (band.middle[-1] > band.middle[0]).all()
+    assert band.role[-1].tolist() == [WALKS, CHORDS, HOLDS, MOVES]  # in the second section
+    for bar, roles in enumerate(band.role):
+        assert len({*band.middle[bar, 1:].tolist()}) == 3
+        high = bar >= 8
+        assert band.middle[bar, roles == CHORDS] == band.middle[0, 3] + 12 * high
     alike = Arrangement.of(np.array([PIANO] * 3), np.ones(3, bool), np.zeros(4, int))
     assert len({*alike.role[0].tolist()}) == 3
+    pads = Arrangement.of(np.array([STRINGS, PIANO, STRINGS]), np.ones(3, bool), np.zeros(4, int))
+    assert pads.middle[0, 2] > pads.middle[0, 0]  # of the same role
     alone = Arrangement.of(parts, np.array([True, False, False, True]), np.zeros(4, int))
     assert (alone.role == NO_ROLE).all()
 
@@ -123,16 +146,26 @@ def test_given_tones_and_chords_are_summed_over_spans():
 BAND = ["bass", "guitar", "strings", "electric piano"]
 
 
-def bias(words: str, free: bool = False) -> dict[str, float]:
-    """Return the nats of each token after these words, in a bar of C major with the melody C."""
-    text = "begin chords lead bar chords at_0 chord_C_M lead at_0 length_96 loudness_9 pitch_72 end"
-    ids = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
-    plan = LANGUAGE.plan({"players": 1}, 1)  # so that any part can come first
+def bias(words: str, free: bool = False, second: bool = False) -> dict[str, float]:
+    """Return the nats of each token after these words, in a bar of C major with the melody C.
+
+    It begins the piece, or a second section.
+    """
+    bar = "bar chords at_0 chord_{} lead at_0 length_96 loudness_9 pitch_{}"
+    before = 8 if second else 0
+    bars = [bar.format("F_M", 77)] * before + [bar.format("C_M", 72)]
+    ids = np.array(
+        [LANGUAGE.vocabulary.id(n) for n in f"begin chords lead {' '.join(bars)} end".split()]
+    )
+    plan = LANGUAGE.plan({"players": 1}, len(bars))  # so that any part can come first
     goal = LANGUAGE.accompanying(ids, BAND, plan=plan, free=free)
     grammar = goal.grammar.select(np.zeros(1, np.int64))
     grammar.take(goal.prompt)
-    while (only := np.flatnonzero(grammar.allowed()[0])).size == 1:  # what is given
-        grammar.advance(only)
+    for rest in (*[True] * before, False):
+        while (only := np.flatnonzero(grammar.allowed()[0])).size == 1:  # what is given
+            grammar.advance(only)
+        if rest:
+            grammar.advance(grammar.instead(np.array([BAR])))
     for name in words.split():
         token = LANGUAGE.vocabulary.id(name)
         assert grammar.allowed()[0, token], name
@@ -146,45 +179,57 @@ def test_pitches_of_the_chord_are_preferred_and_the_bass_prefers_the_root():
     bass = bias("electric_bass at_0 length_24 loudness_8")
     assert bass["pitch_36"] == 0 > bass["pitch_31"] > bass["pitch_38"]
     guitar = bias("electric_guitar at_0 length_24 loudness_8")
-    assert guitar["pitch_52"] == guitar["pitch_48"] == 0 > guitar["pitch_50"]
-    assert guitar["pitch_50"] > guitar["pitch_49"]  # a semitone from the melody
+    assert guitar["pitch_55"] == guitar["pitch_60"] == 0 > guitar["pitch_57"]
+    assert guitar["pitch_57"] > guitar["pitch_59"]  # a semitone from the melody
     passing = bias("electric_guitar at_12 length_12 loudness_8")
-    assert 0 > passing["pitch_50"] > guitar["pitch_50"]
+    assert 0 > passing["pitch_57"] > guitar["pitch_57"]
     free = bias("electric_bass at_0 length_24 loudness_8", free=True)
     assert not any(free.values())
 
 
+def test_a_bass_begins_on_the_bar_line_and_walks_through_the_chord_in_the_second_section():
+    first, second = (bias("electric_bass", second=one) for one in (False, True))
+    assert first["at_0"] == second["at_0"] == 0 > first["at_12"] == second["at_12"]
+    held, walks = (bias("electric_bass at_0", second=one) for one in (False, True))
+    assert held["length_96"] == walks["length_12"] == 0 > held["length_12"]
+    assert walks["length_96"] < 0
+    note = "length_24 loudness_8"
+    played = f"electric_bass at_0 {note}", f"electric_bass at_0 {note} pitch_48 at_24"
+    line, within = (bias(words, second=True) for words in played)
+    assert line["pitch_48"] == 0 > line["pitch_43"]
+    assert within["pitch_43"] > line["pitch_43"]
+    assert within["pitch_48"] < 0
+
+
 def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
     strings, guitar = bias("strings at_0"), bias("electric_guitar at_0")
-    assert strings["length_96"] == strings["length_24"] == 0 > strings["length_6"]
+    assert strings["length_96"] == strings["length_48"] == 0 > strings["length_24"]
     assert guitar["length_24"] == guitar["length_6"] == 0 > guitar["length_96"]
-    bass = bias("electric_bass at_0")
-    assert bass["length_6"] == bass["length_96"] == 0
 
 
 def test_a_part_that_moves_goes_on_to_other_tones_of_the_chord():
     first = bias("electric_guitar at_0 length_24 loudness_8")
-    second = bias("electric_guitar at_0 length_24 loudness_8 pitch_48 at_24")
-    assert second["pitch_48"] < first["pitch_48"] == 0
-    assert second["pitch_52"] == 0
-    held = bias("strings at_0 length_24 loudness_8 pitch_52 at_24")
-    assert held["pitch_52"] == 0
+    second = bias("electric_guitar at_0 length_24 loudness_8 pitch_60 at_24")
+    assert second["pitch_60"] < first["pitch_60"] == 0
+    assert second["pitch_55"] == 0
+    held = bias("strings at_0 length_24 loudness_8 pitch_64 at_24")
+    assert held["pitch_64"] == 0
 
 
 def test_a_part_that_holds_prefers_other_tones_of_the_chord_than_its_root():
     strings, piano = (
         bias(f"{part} at_0 length_96 loudness_8") for part in ("strings", "electric_piano")
     )
-    assert strings["pitch_60"] < strings["pitch_55"]
-    assert piano["pitch_60"] == piano["pitch_64"] == 0
+    assert strings["pitch_60"] < strings["pitch_64"] == 0
+    assert piano["pitch_48"] == piano["pitch_52"] == 0
 
 
 def test_a_part_avoids_more_notes_at_once_than_it_has_voices():
-    first, second = (bias(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_52"))
-    assert second["pitch_55"] < first["pitch_55"] - 2
+    first, second = (bias(f"strings at_0 length_96 loudness_8{more}") for more in ("", " pitch_60"))
+    assert second["pitch_64"] < first["pitch_64"] - 2
     assert second["length_120"] < -2 > second["loudness_9"]
-    piano = bias("electric_piano at_0 length_24 loudness_8 pitch_60")
-    assert piano["pitch_64"] > 0  # its chord is not full yet
+    piano = bias("electric_piano at_0 length_24 loudness_8 pitch_48")
+    assert piano["pitch_52"] > 0  # its chord is not full yet
 
 
 def test_new_pitches_avoid_a_crowd_and_doubled_ones_do_not():

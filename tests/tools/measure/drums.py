@@ -25,6 +25,7 @@ from tests.tools.options import options
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.arranging import phrases_of
 from tokenization.ensemble.drumming import COMPOUND, FOOT, SNARES, SWUNG, TOMS, Groove, feel_of
+from tokenization.ensemble.fitting import first_downbeat
 from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.spelling import Sheet
@@ -53,7 +54,8 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
     within = step % STEPS_PER_BEAT
     between = within[(within > 0) & ~np.array(COMPOUND)[sheet.bars.metre[bar]]]
     agree = between % (8 if feel == SWUNG else 6) == 0
-    ends = Groove.of(given, phrases_of(returns_of(given))).fills
+    phrases = phrases_of(returns_of(given), first_downbeat(given))
+    ends = Groove.of(given, phrases).fills
     toms = np.bincount(bar[np.isin(drum, TOMS)], minlength=bars)
     return {
         "backbeat": float((both[0] & both[1])[counted].mean()) if counted.any() else None,
