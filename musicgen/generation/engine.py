@@ -8,8 +8,9 @@ else the model is asked meanwhile: to the last bit, since each row is computed b
 computes the model, that is so on every machine.
 
 Where there is not room for all, the owners who have had the least of the machine's time are served first, and those who
-have had much more wait for them: no owner's requests, however many and long, take more time than another's. With
-listeners, rows take their first steps before all others.
+have had much more wait for them: no owner's requests, however many and long, take more time than another's. One who
+comes with little to ask, after others had the machine, hardly waits for them at all. With listeners, rows take their
+first steps before all others.
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ KEPT_BYTES = 1 << 25  # … if their states are no larger
 READ_SECONDS = 0.2  # of reading prompts, or one window, before steps and new requests
 TURN_STEPS = 16  # for which the same rows advance, where there is not room for all
 AHEAD_SECONDS = 0.5  # more of the time than another at work, from which an owner waits
+CREDIT_SECONDS = 3.0  # less of the time than others at work, with which an owner begins at most
 FIRST_STEPS = 12  # of a row: enough to reach its first note, they come before all others …
 FIRST_SECONDS = 1.0  # … unless its owner has had more time than another by this much
 
@@ -164,7 +166,9 @@ class Engine:
         self._capacity = 0  # rows; 0 until it is known
         # Seconds of work per owner, of those with a job and of those who left with more than a newcomer is given.
         self._seconds: dict[str, float] = {}
-        self._least = 0.0  # seconds with which newcomers begin: the least of those with a job
+        self._least = (
+            0.0  # the least of those with a job: newcomers begin with less by their credit
+        )
         self._turn: list[JointDraw] = []  # the rows that advance, for `_turn_steps` more steps
         self._turn_steps = 0
 
@@ -205,7 +209,7 @@ class Engine:
     def _take_new(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._seconds[job.owner] = max(self._seconds.get(job.owner, 0.0), self._least)
+            self._begin_with(job.owner, self._least)
             self._jobs.append(job)
 
     def _end_cancelled(self) -> None:
@@ -237,10 +241,13 @@ class Engine:
                 one.stage = Stage.READING
 
     def _join(self, owner: str) -> None:
-        """Let an owner begin to be served like the others, for whom it would otherwise be far behind."""
+        """Let an owner begin to be served before the others, but not as long as it had nothing."""
         if served := {row.job.owner for row in self._served} - {owner}:
-            least = min(self._seconds[other] for other in served)
-            self._seconds[owner] = max(self._seconds[owner], least)
+            self._begin_with(owner, min(self._seconds[other] for other in served))
+
+    def _begin_with(self, owner: str, least: float) -> None:
+        """Let an owner have had at most its credit less than those who have had the least."""
+        self._seconds[owner] = max(self._seconds.get(owner, 0.0), least - CREDIT_SECONDS)
 
     @property
     def _served(self) -> list[Row]:
@@ -436,7 +443,7 @@ class Engine:
         self._seconds = {
             owner: seconds
             for owner, seconds in self._seconds.items()
-            if owner in owners or seconds > self._least
+            if owner in owners or seconds > self._least - CREDIT_SECONDS
         }
 
     def _forget_prompts(self) -> None:
