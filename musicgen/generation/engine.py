@@ -194,7 +194,8 @@ class Engine:
             return False
         self._take_new()
         self._end_cancelled()
-        self._admit()
+        if self._turn_steps <= 0:  # as soon as anything has come or gone
+            self._admit()
         if not self._beginning():
             self._read()
         self._step()
@@ -211,6 +212,7 @@ class Engine:
             job = self._new.popleft()
             self._begin_with(job.owner, self._least)
             self._jobs.append(job)
+            self._turn_steps = 0
 
     def _end_cancelled(self) -> None:
         for job in list(self._jobs):
@@ -220,11 +222,11 @@ class Engine:
 
     def _admit(self) -> None:
         """Admit waiting rows while there is room, those of the owners who have had the least first."""
-        held: Counter[str] = Counter()
+        held, full = Counter[str](), set[str]()
         for row in self._served:
             held[row.job.owner] += row.size
         for row in self._ranked(self._at(Stage.WAITING)):
-            if row.stage is not Stage.WAITING:
+            if row.stage is not Stage.WAITING or row.job.owner in full:
                 continue
             # Rows that wait for each other at choices come together.
             owner, admitted, group = row.job.owner, held.total(), row.job.group(row)
@@ -234,7 +236,8 @@ class Engine:
             if admitted and admitted + size > self._capacity:
                 return
             if self._listeners and held[owner] and 2 * (held[owner] + size) > self._capacity:
-                continue  # half of the room is for others, who may come meanwhile
+                full.add(owner)  # half of the room is for others, who may come meanwhile
+                continue
             held[owner] += size
             self._join(owner)
             for one in group:

@@ -441,6 +441,21 @@ def test_somebody_who_asks_for_much_doubles_the_time_of_others_at_most(
         assert late <= 2 * alone - engine_module.CREDIT_SECONDS + more + a_turn
 
 
+def test_rows_that_wait_for_room_hardly_cost_others_a_step(network: Network, monkeypatch: Any):
+    monkeypatch.setattr(engine_module, "MOST_ROWS", 8)
+    engine, asked_for = Engine(network, listeners=True), list[int]()
+    greedy = [job([4, 3], Request(variations=64, seed=seed), Endless) for seed in range(2)]
+    added(engine, *greedy)
+    run_until(engine, lambda: greedy[0].steps > engine_module.FIRST_STEPS)
+    group = Job.group
+    monkeypatch.setattr(Job, "group", lambda one, row: (asked_for.append(1), group(one, row))[1])
+    for _ in range(4 * engine_module.TURN_STEPS):
+        engine.work()
+    assert (
+        len(asked_for) < 4 * engine_module.TURN_STEPS
+    )  # without a limit, the rows times the steps
+
+
 def test_new_requests_are_taken_while_a_long_prompt_is_read(network: Network, monkeypatch: Any):
     monkeypatch.setattr(engine_module, "READ_SECONDS", 0.0)
     long = job(np.arange(3 * engine_module.WINDOW) % 11, Request(tokens=1))
