@@ -166,9 +166,8 @@ class Engine:
         self._capacity = 0  # rows; 0 until it is known
         # Seconds of work per owner, of those with a job and of those who left with more than a newcomer is given.
         self._seconds: dict[str, float] = {}
-        self._least = (
-            0.0  # the least of those with a job: newcomers begin with less by their credit
-        )
+        # The least of those with a job, which never falls: newcomers begin with less by their credit.
+        self._least = 0.0
         self._turn: list[JointDraw] = []  # the rows that advance, for `_turn_steps` more steps
         self._turn_steps = 0
 
@@ -210,7 +209,7 @@ class Engine:
     def _take_new(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._begin_with(job.owner, self._least)
+            self._begin(job.owner)
             self._jobs.append(job)
             self._turn_steps = 0
 
@@ -246,11 +245,12 @@ class Engine:
     def _join(self, owner: str) -> None:
         """Let an owner begin to be served before the others, but not as long as it had nothing."""
         if served := {row.job.owner for row in self._served} - {owner}:
-            self._begin_with(owner, min(self._seconds[other] for other in served))
+            self._least = max(self._least, min(self._seconds[other] for other in served))
+            self._begin(owner)
 
-    def _begin_with(self, owner: str, least: float) -> None:
+    def _begin(self, owner: str) -> None:
         """Let an owner have had at most its credit less than those who have had the least."""
-        self._seconds[owner] = max(self._seconds.get(owner, 0.0), least - CREDIT_SECONDS)
+        self._seconds[owner] = max(self._seconds.get(owner, 0.0), self._least - CREDIT_SECONDS)
 
     @property
     def _served(self) -> list[Row]:

@@ -450,6 +450,17 @@ def test_somebody_who_asks_for_much_doubles_the_time_of_others_at_most(
         assert late <= 2 * alone - engine_module.CREDIT_SECONDS + more + a_turn
 
 
+def test_newcomers_precede_those_at_work_but_not_more_the_more_they_are(network: Network):
+    engine, credit = Engine(network, listeners=True), engine_module.CREDIT_SECONDS
+    engine.add(endless(owner="at work"))
+    engine.work()
+    engine._seconds["at work"] = 100.0
+    for name in "abc":
+        engine.add(endless(owner=name))
+        engine.work()
+        assert 100 - credit <= engine._seconds[name] < 101 - credit
+
+
 def test_rows_that_wait_for_room_hardly_cost_others_a_step(network: Network, monkeypatch: Any):
     monkeypatch.setattr(engine_module, "MOST_ROWS", 8)
     engine, asked_for = Engine(network, listeners=True), list[int]()
