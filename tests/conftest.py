@@ -11,6 +11,8 @@ from itertools import groupby
 import hypothesis
 import pytest
 
+from tokenization.processes import processors
+
 # A busy machine is slow; that is no failure.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -28,6 +30,11 @@ if "XDG_CACHE_HOME" not in os.environ:
 # Background jobs of a shell ignore Ctrl-C, and so would the programs that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one process more than there are processors, since tests of the page and of processes wait."""
+    return processors() + 1
 
 
 @pytest.hookimpl(wrapper=True)

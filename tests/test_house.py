@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -181,7 +182,8 @@ def test_dependencies_are_those_that_are_used():
         declared[group] = {canonicalize_name(line[1]) for line in lines if line}
     everything = set[str]().union(*declared.values())
     assert len(everything) == sum(map(len, declared.values())), "each is in one group"
-    used = {package: _distributions(package) for package in FLOORS}
+    providers = packages_distributions()
+    used = {package: _distributions(package, providers) for package in FLOORS}
     with_gradio, optional = (
         {"fastapi"},
         {"distributed", "pytorch-fast-transformers", "muspy", "triton"},
@@ -196,10 +198,9 @@ def test_dependencies_are_those_that_are_used():
     assert not (used["training"] | used["evaluation"]) & (declared["app"] | with_gradio)
 
 
-def _distributions(package: str) -> set[str]:
+def _distributions(package: str, providers: Mapping[str, list[str]]) -> set[str]:
     """Return the names of the distributions that one of our packages imports."""
     paths = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == package]
     tops = {name.split(".")[0] for path in paths for name in imported(path)}
-    providers = packages_distributions()
     foreign = tops - set(FLOORS) - sys.stdlib_module_names
     return {canonicalize_name(providers[name][0]) for name in foreign if name in providers}

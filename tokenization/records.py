@@ -12,8 +12,10 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,17 +39,26 @@ def from_yaml(text: str, where: str) -> Any:
             f"{where} is too large for a configuration; "
             f"the limits are {_LONGEST_YAML} characters and {_MOST_BRACKETS} brackets"
         )
-    aliases = 0
     try:
-        if "*" in text:
-            aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
-        if aliases <= _MOST_ALIASES:
-            return yaml.safe_load(text)
+        aliases, data = _parsed(text)
     except RecursionError:
         raise ValueError(f"{where} is nested too deeply") from None
     except (yaml.YAMLError, *_BAD_VALUE) as error:
         raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
-    raise ValueError(f"{where} has {aliases} aliases; the limit is {_MOST_ALIASES}")
+    if aliases > _MOST_ALIASES:
+        raise ValueError(f"{where} has {aliases} aliases; the limit is {_MOST_ALIASES}")
+    return deepcopy(data)
+
+
+@lru_cache(maxsize=128)  # parsing is slow, and a command reads its configurations several times
+def _parsed(text: str) -> tuple[int, Any]:
+    """Return the number of aliases, and the data unless there are too many."""
+    import yaml
+
+    aliases = 0
+    if "*" in text:
+        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
+    return aliases, yaml.safe_load(text) if aliases <= _MOST_ALIASES else None
 
 
 def yaml_of(path: Path) -> Any:

@@ -131,6 +131,8 @@ MOST_AT_WORK = 96
 MOST_OF_ONE = 24  # per client, while fewer than this are running in total
 FEW_OF_ONE = 4  # per client otherwise, so that others find room
 BYTES_A_MINUTE = 8 << 20  # of uploads per client
+REFUSALS_A_MINUTE = 20  # per client that are told at once …
+REFUSED_SECONDS = 1.0  # … and later ones after so long: who asks on and on costs others less
 GONE_SECONDS = 20  # without reading an answer, after which a client is considered gone
 
 
@@ -142,17 +144,31 @@ class Room:
         self._readers: Counter[str] = Counter()
         # The last time that a client with running requests sent one or stopped reading an answer.
         self._last: dict[str, float] = {}
-        self._minute, self._sent = 0, Counter[str]()  # bytes of files, by client
+        self._minute = 0
+        self._sent, self._refused = (
+            Counter[str](),
+            Counter[str](),
+        )  # bytes and refusals in it, by client
         self._lock = Lock()
 
     def count(self, client: str, size: int) -> None:
         """Count an upload of a client; refuse it if it exceeds the limit per minute."""
         with self._lock:
-            if (minute := int(time.monotonic() // 60)) != self._minute:
-                self._minute, self._sent = minute, Counter()
+            self._begin_minute()
             if self._sent[client] and self._sent[client] + size > BYTES_A_MINUTE:
                 raise Refused(429, "you have sent too much in the last minute; try again later")
             self._sent[client] += size
+
+    def wait_of(self, client: str) -> float:
+        """Count a refusal of a client; return the seconds after which it is told."""
+        with self._lock:
+            self._begin_minute()
+            self._refused[client] += 1
+            return REFUSED_SECONDS if self._refused[client] > REFUSALS_A_MINUTE else 0.0
+
+    def _begin_minute(self) -> None:
+        if (minute := int(time.monotonic() // 60)) != self._minute:
+            self._minute, self._sent, self._refused = minute, Counter(), Counter()
 
     @contextmanager
     def place(self, client: str) -> Iterator[None]:
@@ -243,7 +259,7 @@ class Guard:
             return await send({"type": "websocket.close", "code": 1008})
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started = False
+        started, client = False, scope["client"][0] if scope.get("client") else ""
 
         async def send_with_headers(message: Any) -> None:
             nonlocal started
@@ -253,19 +269,20 @@ class Guard:
             await send(message)
 
         try:
-            await self._let_in(scope, receive, send_with_headers)
+            await self._let_in(scope, receive, send_with_headers, client)
         except Refused as refused:
             if not started:
+                refused.__traceback__ = None  # which would keep the body
+                await anyio.sleep(self.room.wait_of(client))
                 await answer(refused)(scope, receive, send_with_headers)
 
-    async def _let_in(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _let_in(self, scope: Any, receive: Any, send: Any, client: str) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
         # gradio uses the second header, set by proxies, as the name of this server.
         for name in (b"host", *{b"x-forwarded-host"} & headers.keys()):
             self.names.check(headers.get(name, b"").decode("latin-1").partition(",")[0].strip())
         scope = {**scope, "headers": [one for one in scope["headers"] if one[0].lower() != SERVER]}
         method, path = scope["method"], scope["path"].rstrip("/")
-        client = scope["client"][0] if scope.get("client") else ""
         if is_cross_site(method, headers):
             raise Refused(403, "this server answers only its own pages, not those of other sites")
         if method in ("GET", "HEAD"):

@@ -8,8 +8,9 @@ else the model is asked meanwhile: to the last bit, since each row is computed b
 computes the model, that is so on every machine.
 
 Where there is not room for all, the owners who have had the least of the machine's time are served first, and those who
-have had much more wait for them: no owner's requests, however many and long, take more time than another's. With
-listeners, rows take their first steps before all others.
+have had much more wait for them: no owner's requests, however many and long, take more time than another's. One who
+comes with little to ask, after others had the machine, hardly waits for them at all. With listeners, rows take their
+first steps before all others.
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ KEPT_BYTES = 1 << 25  # … if their states are no larger
 READ_SECONDS = 0.2  # of reading prompts, or one window, before steps and new requests
 TURN_STEPS = 16  # for which the same rows advance, where there is not room for all
 AHEAD_SECONDS = 0.5  # more of the time than another at work, from which an owner waits
+CREDIT_SECONDS = 3.0  # less of the time than others at work, with which an owner begins at most
 FIRST_STEPS = 12  # of a row: enough to reach its first note, they come before all others …
 FIRST_SECONDS = 1.0  # … unless its owner has had more time than another by this much
 
@@ -164,7 +166,8 @@ class Engine:
         self._capacity = 0  # rows; 0 until it is known
         # Seconds of work per owner, of those with a job and of those who left with more than a newcomer is given.
         self._seconds: dict[str, float] = {}
-        self._least = 0.0  # seconds with which newcomers begin: the least of those with a job
+        # The least of those with a job, which never falls: newcomers begin with less by their credit.
+        self._least = 0.0
         self._turn: list[JointDraw] = []  # the rows that advance, for `_turn_steps` more steps
         self._turn_steps = 0
 
@@ -190,7 +193,8 @@ class Engine:
             return False
         self._take_new()
         self._end_cancelled()
-        self._admit()
+        if self._turn_steps <= 0:  # as soon as anything has come or gone
+            self._admit()
         if not self._beginning():
             self._read()
         self._step()
@@ -205,8 +209,9 @@ class Engine:
     def _take_new(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._seconds[job.owner] = max(self._seconds.get(job.owner, 0.0), self._least)
+            self._begin(job.owner)
             self._jobs.append(job)
+            self._turn_steps = 0
 
     def _end_cancelled(self) -> None:
         for job in list(self._jobs):
@@ -216,11 +221,11 @@ class Engine:
 
     def _admit(self) -> None:
         """Admit waiting rows while there is room, those of the owners who have had the least first."""
-        held: Counter[str] = Counter()
+        held, full = Counter[str](), set[str]()
         for row in self._served:
             held[row.job.owner] += row.size
         for row in self._ranked(self._at(Stage.WAITING)):
-            if row.stage is not Stage.WAITING:
+            if row.stage is not Stage.WAITING or row.job.owner in full:
                 continue
             # Rows that wait for each other at choices come together.
             owner, admitted, group = row.job.owner, held.total(), row.job.group(row)
@@ -230,17 +235,22 @@ class Engine:
             if admitted and admitted + size > self._capacity:
                 return
             if self._listeners and held[owner] and 2 * (held[owner] + size) > self._capacity:
-                continue  # half of the room is for others, who may come meanwhile
+                full.add(owner)  # half of the room is for others, who may come meanwhile
+                continue
             held[owner] += size
             self._join(owner)
             for one in group:
                 one.stage = Stage.READING
 
     def _join(self, owner: str) -> None:
-        """Let an owner begin to be served like the others, for whom it would otherwise be far behind."""
+        """Let an owner begin to be served before the others, but not as long as it had nothing."""
         if served := {row.job.owner for row in self._served} - {owner}:
-            least = min(self._seconds[other] for other in served)
-            self._seconds[owner] = max(self._seconds[owner], least)
+            self._least = max(self._least, min(self._seconds[other] for other in served))
+            self._begin(owner)
+
+    def _begin(self, owner: str) -> None:
+        """Let an owner have had at most its credit less than those who have had the least."""
+        self._seconds[owner] = max(self._seconds.get(owner, 0.0), self._least - CREDIT_SECONDS)
 
     @property
     def _served(self) -> list[Row]:
@@ -436,7 +446,7 @@ class Engine:
         self._seconds = {
             owner: seconds
             for owner, seconds in self._seconds.items()
-            if owner in owners or seconds > self._least
+            if owner in owners or seconds > self._least - CREDIT_SECONDS
         }
 
     def _forget_prompts(self) -> None:

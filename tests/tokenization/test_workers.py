@@ -111,9 +111,9 @@ def test_a_task_is_repeated_after_its_process_was_killed_from_outside(tmp_path: 
 
 @pytest.mark.parametrize("how", ["work for ever", "hang"])
 def test_a_task_that_takes_too_long_fails(how: str):
-    """The other answers are not checked: on a busy machine, any task can take a second."""
-    found = answers_of(partial(dies_at, {1: how}), range(3), workers=1, bounds=Bounds(seconds=1.0))
-    assert found[1] == Failed("it takes longer than 1 seconds")
+    """The other answers are not checked: on a busy machine, any task can take as long."""
+    found = answers_of(partial(dies_at, {1: how}), range(3), workers=1, bounds=Bounds(seconds=0.2))
+    assert found[1] == Failed("it takes longer than 0.2 seconds")
     assert len(found) == 3
 
 
@@ -126,8 +126,8 @@ def works_for(seconds: float) -> float:
 
 
 def test_only_the_processor_time_of_each_task_counts():
-    tasks = [0.7, 0.7, 0.7]  # together, these would be late
-    assert answers_of(works_for, tasks, workers=1, bounds=Bounds(seconds=1.2)) == tasks
+    tasks = [0.3, 0.3, 0.3]  # together, these would be late
+    assert answers_of(works_for, tasks, workers=1, bounds=Bounds(seconds=0.6)) == tasks
 
 
 def surroundings(folder: Path, _: int) -> tuple[int, str | None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import Connection
@@ -61,6 +62,7 @@ class EngineProcess:
     def __init__(self, share: int, lock: threading.RLock) -> None:
         """Start a process that may use 1/share of the memory."""
         self.jobs: dict[int, RemoteJob] = {}
+        self.models = set[str]()  # that it has loaded
         self.ready = self.ended = False
         self._lock, self._sending = lock, threading.Lock()
         self._connection, theirs = CONTEXT.Pipe()
@@ -71,22 +73,16 @@ class EngineProcess:
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
-    def rows(self) -> int:
-        """The number of variations it works on."""
-        return sum(len(job.rows) for job in self.jobs.values())
-
-    @property
-    def models(self) -> set[str]:
-        """The models of its jobs."""
-        return {job.task.model.given for job in self.jobs.values()}
-
-    @property
-    def owners(self) -> set[str]:
-        """The owners of its jobs."""
-        return {job.task.owner for job in self.jobs.values()}
+    def rows(self) -> Counter[str]:
+        """The number of variations it works on, by owner."""
+        rows = Counter[str]()
+        for job in self.jobs.values():
+            rows[job.task.owner] += len(job.rows)
+        return rows
 
     def add(self, task: Task) -> RemoteJob:
         """Register a request, which is sent next."""
+        self.models.add(task.model.given)
         job = self.jobs[task.number] = RemoteJob(task, self)
         return job
 
@@ -182,25 +178,30 @@ class Composer:
                 process.end()
 
     def _process(self, model: str, owner: str) -> EngineProcess:
-        """Return the process with the fewest rows, with a bonus for one that runs the same model.
+        """Return the process with the fewest rows, with a bonus for one that has loaded the model.
 
         The time of a step grows with its rows. If all processes have many, another one is started for later requests.
-        While others compose, too, an owner's requests join each other in one process and leave the rest to them.
+        While others compose, too, an owner's requests join each other in one process and leave the rest to them. Many
+        rows of another owner count as a few, since they wait for new ones: of equal processes, that with most is best.
         """
         if self._closed:
             raise RuntimeError("the server is shutting down")
         self.processes = [process for process in self.processes if not process.ended]
         if len(self.processes) < self._most and all(
-            process.ready and process.rows >= MANY_ROWS for process in self.processes
+            process.ready and process.rows.total() >= MANY_ROWS for process in self.processes
         ):
             self.processes.append(EngineProcess(self._most, self._lock))
         ready = [process for process in self.processes if process.ready] or self.processes
-        theirs = [process for process in ready if owner in process.owners]
-        if theirs and any(process.owners - {owner} for process in ready):
+        theirs = [process for process in ready if owner in process.rows]
+        if theirs and any({*process.rows} - {owner} for process in ready):
             return theirs[0]
-        return min(
-            ready, key=lambda process: process.rows - TOGETHER_ROWS * (model in process.models)
-        )
+
+        def burden(process: EngineProcess) -> tuple[int, int]:
+            rows = process.rows
+            counted = sum(n if one == owner else min(MANY_ROWS, n) for one, n in rows.items())
+            return counted - TOGETHER_ROWS * (model in process.models), -rows.total()
+
+        return min(ready, key=burden)
 
 
 def compose(connection: Connection, share: int) -> None:

@@ -214,6 +214,23 @@ def test_uploads_per_minute_are_limited(monkeypatch: pytest.MonkeyPatch):
     room.count("a", 1)
 
 
+def test_refusals_are_told_late_to_whoever_asks_again_and_again(monkeypatch: pytest.MonkeyPatch):
+    room, waited = guard.Room(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(guard.anyio, "sleep", sleep)
+    monkeypatch.setattr(guard, "Room", lambda: room)
+    for _ in range(guard.REFUSALS_A_MINUTE + 1):
+        assert ask("POST", "/nothing")[0] == 405
+    assert waited == [0.0] * guard.REFUSALS_A_MINUTE + [guard.REFUSED_SECONDS]
+    assert room.wait_of("another") == 0.0
+    monkeypatch.setattr(guard.time, "monotonic", lambda: 60.0 * (room._minute + 1))
+    assert ask("POST", "/nothing")[0] == 405
+    assert waited[-1] == 0.0
+
+
 def test_a_client_that_stops_reading_is_gone(monkeypatch: pytest.MonkeyPatch):
     room = guard.Room()
     with room.place("a"):

@@ -83,7 +83,7 @@ def remove(score: OpenScore, note: Note) -> None:
         place = next((n for n, one in enumerate(measure) if one is element), None)
         if place is None or element.find("rest") is not None:  # of a bar that is repeated
             continue
-        following = measure[place + 1] if place + 1 < len(measure) else None
+        following = next((one for one in measure[place + 1 :] if one.tag in POSITIONING), None)
         joins = (
             following.find("chord") if following is not None and following.tag == "note" else None
         )
@@ -91,7 +91,8 @@ def remove(score: OpenScore, note: Note) -> None:
             measure.remove(element)
         elif joins is not None and following is not None:  # which now begins the chord
             following.remove(joins)
-            measure.remove(element)
+            measure.remove(following)
+            measure[place] = following
             _move_on(measure, place, length_of(element) - length_of(following))
         else:
             rest = [one for one in element if one.tag in OF_RESTS]
@@ -102,10 +103,12 @@ def remove(score: OpenScore, note: Note) -> None:
 
 def _move_on(measure: ET.Element, place: int, divisions: float) -> None:
     """Move what follows a chord, whose first note is at a place, since that had another length."""
-    chord = takewhile(lambda one: one.find("chord") is not None, measure[place + 1 :])
     if divisions:
+        others = [one for one in measure[place + 1 :] if one.tag in POSITIONING]
+        chord = takewhile(lambda one: one.find("chord") is not None, others)
+        last = [*measure].index([measure[place], *chord][-1])
         tag, length = "forward" if divisions > 0 else "backup", plain(abs(divisions))
-        measure.insert(place + 1 + len([*chord]), tree(tag, ("duration", length)))
+        measure.insert(last + 1, tree(tag, ("duration", length)))
 
 
 def _alter(score: OpenScore, note: Note, semitones: int, louder: int) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -66,15 +67,24 @@ def test_a_process_that_dies_or_garbles_fails_only_its_requests(composer, dies: 
 
 
 def test_an_owner_leaves_processes_to_others(composer: Composer):
-    def process(owner: str, rows: int) -> Any:
+    def process(**rows: int) -> Any:
         made = {"ready": True, "ended": False, "models": set(), "end": lambda: None}
-        return SimpleNamespace(rows=rows, owners={owner}, **made)
+        return SimpleNamespace(rows=Counter(rows), **made)
 
-    first, second = composer.processes = [process("greedy", 64), process("greedy", 8)]
-    assert composer._process("", "greedy") is second  # alone, it has all
-    second.owners = {"modest"}
-    assert composer._process("", "greedy") is first
-    assert composer._process("", "another") is second
+    def chosen(owner: str, model: str = "") -> int:
+        return composer.processes.index(composer._process(model, owner))
+
+    composer.processes = [process(greedy=64), process(greedy=8)]
+    assert chosen("greedy") == 1  # alone, it has all
+    composer.processes = [process(greedy=64), process(modest=8)]
+    assert chosen("greedy") == 0
+    assert chosen("another") == 0  # whose rows precede those of the greedy one
+    composer.processes = [process(greedy=64), process()]
+    assert chosen("another") == 1
+    composer.processes[0].models.add("loaded")
+    assert chosen("another", "loaded") == 0
+    composer.processes = [process(modest=1, another=4), process(third=4)]
+    assert chosen("fourth") == 1
 
 
 # The engines within a process.

@@ -52,14 +52,14 @@ def readers() -> Readers:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (spins, "cannot be read: it takes longer than 2 seconds; use an excerpt"),
+        (spins, "cannot be read: it takes longer than 0.5 seconds; use an excerpt"),
         (hoards, "cannot be read: it takes more memory than is available; use an excerpt"),
         (dies, r"cannot be read: it ended the process twice \(exit code 7\)"),
         (refuses, "holds no notes$"),
     ],
 )
 def test_unreadable_files_give_one_sentence(function, said: str, monkeypatch):
-    monkeypatch.setattr(module, "BOUNDS", Bounds(seconds=2, memory_bytes=1 << 30))
+    monkeypatch.setattr(module, "BOUNDS", Bounds(seconds=0.5, memory_bytes=1 << 30))
     readers = Readers()
     with pytest.raises(MusicFileError, match=f"^“a.abc” {said}"):
         readers.ask(SOMEBODY, "“a.abc”", function)

@@ -391,16 +391,22 @@ def test_a_note_is_inserted_where_it_belongs_in_an_unusual_bar(measure):
 
 
 @pytest.mark.parametrize("length", [2, 4, 6])
-def test_a_chord_loses_its_first_note_and_nothing_moves(length):
-    chord = (
-        note("C", 4, 4)
-        + note("E", 4, length, before="<chord/>")
-        + note("G", 4, 4, before="<chord/>")
+@pytest.mark.parametrize("between", ["", "<direction/>"])
+def test_a_chord_loses_its_first_note_and_nothing_moves(length, between):
+    chord = between.join(
+        [
+            note("C", 4, 4),
+            note("E", 4, length, before="<chord/>"),
+            note("G", 4, 4, before="<chord/>"),
+        ]
     )
     data = score(bars(chord + note("D", 4, 4), rest(8)))
     first, *rows = sorted(rows_of(data), key=lambda row: row[2])
-    out = made(data, {"change": "notes", "rows": [[list(first), None]]})
-    assert sorted(rows_of(out), key=lambda row: row[2]) == rows
+    new = (0, BAR // 8, 84, 80, 0)
+    for added in ([], [new]):
+        changed = [[list(first), None], *([None, list(one)] for one in added)]
+        out = made(data, {"change": "notes", "rows": changed})
+        assert sorted(rows_of(out), key=lambda row: row[2]) == [*rows, *added]
 
 
 def test_no_note_is_inserted_where_a_chord_lacks_its_first_note():
