@@ -178,6 +178,20 @@ class PreferenceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RehearsalConfig:
+    """How a run keeps what its start knows (rehearsal.py): by takes from nothing of the start."""
+
+    takes: int = 32
+    bars: int = 8  # of each take
+    length: int = 384  # tokens of it that are rehearsed, at most
+    weight: float = 3.0  # of a nat of divergence from the start, against one of loss
+
+    def __post_init__(self) -> None:
+        check_fields(self, "takes", "bars", "length")
+        _check(self, "above 0", lambda x: x > 0, "weight")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """The whole configuration of a run; `model` is a mapping: a preset's name and overrides."""
 
@@ -187,6 +201,7 @@ class RunConfig:
     model: Any = None
     start: str | None = None  # a trained model, by name or folder, to fine-tune
     preference: PreferenceConfig | None = None
+    rehearsal: RehearsalConfig | None = None
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1
@@ -200,6 +215,8 @@ class RunConfig:
             raise ValueError(f"seed is {self.seed}; it must be at least 0 and below 2^63")
         if self.preference is not None and self.start is None:
             raise ValueError("preference training needs a trained model: --start MODEL")
+        if self.rehearsal is not None and (self.start is None or self.preference is not None):
+            raise ValueError("a rehearsal needs a trained model, --start MODEL, and no preference")
 
     def model_config(self, vocabulary_size: int, language: Language | None = None) -> ModelConfig:
         """Return the model's configuration for a vocabulary; the language defines what its tokens mean."""

@@ -119,6 +119,7 @@ def _train(
     from training.initial_model import language_of, model_config
     from training.loop import Run
     from training.preference.run import PreferenceRun, PromptBatches
+    from training.rehearsal import RehearsalRun
     from training.run_folder import check_folder, run_folder
 
     # Check everything before anything is written. The folder comes first, since it can have a run that the rest is
@@ -139,9 +140,25 @@ def _train(
         if isinstance(batches, PromptBatches):
             _prepare(batches, devices)
             run: Run = PreferenceRun(config, devices, batches, seconds, clock)
+        elif config.rehearsal is not None:
+            _draw(config, devices)
+            run = RehearsalRun(config, devices, batches, seconds, clock)
         else:
             run = Run(config, devices, batches, seconds, clock)
         return _fit(run, remarks, again)
+
+
+def _draw(config: RunConfig, devices: Devices) -> None:
+    """Draw the takes that a run rehearses; a new run records its settings."""
+    from training import run_folder
+    from training.rehearsal import draw
+
+    if devices.is_first:
+        if run_folder.newest(Path(config.run)) is None:
+            run_folder.write_config(config)
+        with output.progress_bar("Drawing takes") as progress:
+            draw(config, progress)
+    devices.wait()
 
 
 def _prepare(batches: PromptBatches, devices: Devices) -> None:

@@ -1,10 +1,11 @@
 """Measure styles that are learned from some pieces of sets: python -m tests.tools.measure.styles SET … --files 10.
 
-The files are training pieces, written as MIDI. The table has, in nats per token, the loss on validation pieces of the
-set (n of them, within 1,024 tokens) before, and the change by the style with its 95 % interval; the change on the files
-that `musicgen learn` itself held out; that on validation pieces of other sets, played in the style all the same; the
-processor's seconds, for everything; kB; and how many two-bar passages of new music are like one of the files. With
-`--rolls`, a folder gets pictures of a continuation of a validation piece before and after, by the same seed.
+The files are training pieces, written as MIDI. The table has, in nats per token, the loss on validation and test pieces
+of the set (n of them, within 1,024 tokens) before, and the change by the style with its 95 % interval; the change on
+the files that `musicgen learn` itself held out; that on test pieces of other sets, played in the style all the same,
+the mean over the sets, and the largest; the processor's seconds, for everything; kB; and how many two-bar passages of
+new music are like one of the files. With `--rolls`, a folder gets pictures of a continuation of a validation piece
+before and after, by the same seed.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from tokenization.prepared import Prepared
 from training.style import Learning
 
 TOKENS, MOST = 1024, 32  # of a validation piece, and pieces of a set
-OF_OTHERS = 2  # pieces of each other set
+UNSEEN = ("validation", "test")  # splits
+OF_OTHERS = 2  # test pieces of each other set
 GIVEN, BARS = 4, 16  # of the continuations that are drawn
-HEAD = ("set", "files", "n", "before", "change", "±", "own", "others", "seconds", "kB", "alike")
+HEAD = (
+    "set", "files", "n", "before", "change", "±", "own", "others", "worst", "seconds", "kB", "alike",
+)  # fmt: skip
 
 
 def drawn(prepared: Prepared, split: str, count: int) -> list[int]:
@@ -50,9 +54,10 @@ def write_files(prepared: Prepared, count: int, folder: Path) -> None:
         (folder / f"{row}.mid").write_bytes(write_midi(score))
 
 
-def losses(prepared: Prepared, model: Playable, count: int) -> np.ndarray:
-    """Return the loss of validation pieces in nats per token."""
-    ids = [np.asarray(prepared.ids(row), int) for row in drawn(prepared, "validation", count)]
+def losses(prepared: Prepared, model: Playable, count: int, *splits: str) -> np.ndarray:
+    """Return the loss of pieces of splits, one after the other, in nats per token."""
+    rows = [row for split in splits for row in drawn(prepared, split, count)][:count]
+    ids = [np.asarray(prepared.ids(row), int) for row in rows]
     return np.array(
         [position_losses(model.performer, one[: TOKENS + 1], seed=0).mean() for one in ids]
     )
@@ -80,10 +85,11 @@ def measured(
     told = learn(work / name, Learning(name), DEFAULT, 1)
     seconds = sum(os.times()[:4]) - began
     base, style = load(DEFAULT, "cpu"), load(name, "cpu")
-    before, after = (losses(prepared, model, MOST) for model in (base, style))
+    before, after = (losses(prepared, model, MOST, *UNSEEN) for model in (base, style))
     sets = [Prepared.open(other) for other in others if other.name != folder.name]
     elsewhere = [
-        losses(one, style, OF_OTHERS).mean() - losses(one, base, OF_OTHERS).mean() for one in sets
+        losses(one, style, OF_OTHERS, "test").mean() - losses(one, base, OF_OTHERS, "test").mean()
+        for one in sets
     ]
     if rolls:
         draw(prepared, {"before": base, "after": style}, Path(rolls))
@@ -92,13 +98,15 @@ def measured(
     return (
         folder.name, files, len(before), f"{before.mean():.3f}", f"{change:+.3f}",
         "" if interval is None else f"{interval:.3f}", f"{told['loss_after'] - told['loss_before']:+.3f}",
-        f"{np.mean(elsewhere):+.3f}" if elsewhere else "", round(seconds), round(told["bytes"] / 1000),
+        *(f"{of(elsewhere):+.3f}" if elsewhere else "" for of in (np.mean, max)),
+        round(seconds), round(told["bytes"] / 1000),
         f"{copied['alike']} of {copied['passages']}",
     )  # fmt: skip
 
 
 def main() -> None:
-    sets = ["data/pop909", "data/quartets", "data/groove"]
+    names = ("pop909", "quartets", "groove", "lieder", "polish-keyboard", "orchestra", "free-music")
+    sets = [f"data/{name}" for name in names]
     given = options(__doc__, "sets", files=10, others=sets, rolls="")
     with TemporaryDirectory() as home:
         os.environ["HOME"] = os.environ["USERPROFILE"] = home

@@ -1,0 +1,74 @@
+"""A run that rehearses stays near its start on the start's own takes; that it resumes is in test_learn.py."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.common.learning import generator_of
+from musicgen.weights import load
+from tests.training.makers import RecordingListener, fitted, prepared_set, toy_config
+from training.config import RehearsalConfig, RunConfig
+from training.data.batches import Batches
+from training.devices import Devices
+from training.rehearsal import CODE, TAKES, RehearsalRun, draw, foreseen
+
+ASKED = {"takes": 3, "bars": 2, "length": 24}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepared_set(tmp_path_factory.mktemp("data") / "set", "remi")
+
+
+@pytest.fixture(scope="module")
+def start(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = toy_config(tmp_path_factory.mktemp("start"), data, model={"dropout": 0.0})
+    return fitted(config).folder / "model"
+
+
+def rehearsed(folder: Path, data: Path, start: Path, weight: float) -> tuple[RunConfig, float]:
+    """Return the configuration of a run, and its divergence from the start on the takes."""
+    asked = {**ASKED, "weight": weight}
+    config = toy_config(folder, data, start=str(start), model=None, rehearsal=asked)
+    config = replace(config, model={"rank": 2})
+    Path(config.run).mkdir()
+    draw(config, lambda done, total: None)
+    run = RehearsalRun(config, Devices(config.device), Batches(config.data, config.seed))
+    run.fit(RecordingListener())
+    run.model.eval()
+    with torch.no_grad():
+        now = [foreseen(run.model, take, run.code) for take in run.takes]
+    pairs = zip(run.foreseen, now, strict=True)
+    return config, float(sum((old.exp() * (old - new)).sum(-1).mean() for old, new in pairs))
+
+
+def test_a_run_that_rehearses_stays_near_its_start(data: Path, start: Path, tmp_path: Path):
+    _, free = rehearsed(tmp_path / "free", data, start, 1e-6)
+    _, held = rehearsed(tmp_path / "held", data, start, 30.0)
+    assert 0 < held < free / 2
+
+
+def test_the_targets_are_what_the_start_foresees_in_its_takes(data: Path, start: Path, tmp_path):
+    config, _ = rehearsed(tmp_path, data, start, 1.0)
+    takes = json.loads((Path(config.run) / TAKES).read_text())
+    assert len(takes) == ASKED["takes"]
+    assert len({*map(tuple, takes)}) == ASKED["takes"]
+    resumed = RehearsalRun(config, Devices(config.device), Batches(config.data, config.seed))
+    assert resumed.resume()  # the weights now differ from those of the start
+    model = load(start)[0]
+    for ids, take, targets in zip(takes, resumed.takes, resumed.foreseen, strict=True):
+        assert take.tolist() == [ids[: ASKED["length"] + 1]]
+        code = model.begin(generator_of(config.seed, CODE))
+        expected = model(take[:, :-1], code)[0].log_softmax(-1).detach()
+        assert np.allclose(targets, expected, atol=1e-5)
+
+
+def test_a_rehearsal_needs_a_start(data: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="a rehearsal needs a trained model, --start MODEL"):
+        toy_config(tmp_path, data, rehearsal=ASKED)
+    with pytest.raises(ValueError, match="weight is 0; it must be above 0"):
+        RehearsalConfig(weight=0)

@@ -1,0 +1,82 @@
+"""Rehearsal: a run that learns other music keeps what its start foresees in takes of its own.
+
+On the beginning of one take, each step adds the divergence of the next tokens' distributions from those of the start
+(Hinton et al. 2015). The takes stand for all that the start knows, so none of its data has to be at hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from musicgen.checkpoint import folder_of
+from musicgen.common.learning import generator_of
+from musicgen.performer import Performer
+from musicgen.playable import find
+from musicgen.weights import load
+from tokenization.records import json_of
+from tokenization.whole_file import write_whole
+from training.config import RehearsalConfig, RunConfig
+from training.log import StepSums
+from training.loop import RECALL, Run
+
+TAKES = "takes.json"  # in the folder of a run
+CODE = RECALL + 1  # purpose of random draws, besides those of the loop
+
+
+def settings(config: RunConfig) -> RehearsalConfig:
+    """Return the settings of a run that rehearses."""
+    assert config.rehearsal is not None, "called only for a run that rehearses"
+    return config.rehearsal
+
+
+def draw(config: RunConfig, progress: Callable[[int, int], None]) -> None:
+    """Draw the takes that the folder of a run lacks."""
+    assert config.start is not None, "RunConfig checks this"
+    asked, path = settings(config), Path(config.run) / TAKES
+    if path.is_file():
+        return
+    model, drawn = find(config.start, "cpu"), []
+    for seed in range(asked.takes):
+        progress(seed, asked.takes)
+        [take] = model.continue_(bars=asked.bars, variations=1, draw=1, seed=seed)
+        drawn.append(model.language.encode(take.score).ids.tolist())
+    write_whole(path, json.dumps(drawn).encode())
+
+
+class RehearsalRun(Run):
+    """A run whose steps also rehearse a take; all have been drawn."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        assert self.config.start is not None, "RunConfig checks this"
+        stop, device = settings(self.config).length + 1, self.devices.device
+        drawn: list[list[int]] = json_of(self.folder / TAKES)
+        self.takes = [torch.tensor([ids[:stop]], device=device) for ids in drawn]
+        self.code = self.model.begin(generator_of(self.config.seed, CODE))
+        start = self.devices.module_of(load(folder_of(self.config.start), device)[0])
+        with torch.no_grad():
+            self.foreseen = [
+                start(partial(foreseen, tokens=take, code=self.code)) for take in self.takes
+            ]
+
+    def learn_from(self, number: int, batch: np.ndarray, sums: StepSums) -> None:
+        """Add the gradients of a step, and those of rehearsing the next take."""
+        super().learn_from(number, batch, sums)
+        which = number % len(self.takes)
+        now = self.module(partial(foreseen, tokens=self.takes[which], code=self.code))
+        forgotten = F.kl_div(now, self.foreseen[which], log_target=True, reduction="batchmean")
+        (settings(self.config).weight * forgotten).backward()
+
+
+def foreseen(model: Performer, tokens: Tensor, code: Any) -> Tensor:
+    """Return the log-probabilities of the token after each of a take's, (1, T + 1) → (T, V)."""
+    return F.log_softmax(model(tokens[:, :-1], code)[0].float(), -1)
