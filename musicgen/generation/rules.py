@@ -24,9 +24,10 @@ ALIGNED = 4
 NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8), (3.0, 3.0, -1.0)
 # The nats that are added to those for notes that vary, in music without a prompt, which repeats itself more than songs.
 ALONE = -1.2
-# Parts of which so many bars are equal to one of the SHOWN bars before are not varied, nor are those of a given score:
-# music without drums in which the commonest lengths, COMMON of them, make up so much. Performances have more.
+# Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
 OFTEN_EXACT, SHOWN = 0.2, 16
+# Scores repeat bars as they are, unless a request asks for the return. In music without drums that is no performance,
+# the commonest lengths, COMMON of them, make up so many of the notes.
 COMMON, OF_A_SCORE = 4, 0.7
 
 
@@ -39,16 +40,16 @@ def follow_the_source(sequence: Recall) -> Nats:
         return
     boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
     stage = int(sequence["agreed"] >= ALIGNED)
-    may_vary = sequence.varies or not requested
+    varies = sequence.varies if requested else not _is_score(sequence)
     is_note = sequence.roles.kinds[0, token] == NOTE
-    if stage and may_vary and is_note and not _may_repeat(sequence):
+    if stage and varies and is_note and not _may_repeat(sequence):
         stage = 2
     alone = ALONE if stage == 2 and not sequence.given else 0
     yield token, (boost[stage] + alone) * sequence.strength
 
 
 def _may_repeat(sequence: Recall) -> bool:
-    """Return whether the current part departs from the source, is the drums, or repeats bars exactly."""
+    """Return whether the current part departs from the source, is the drums, or often repeated bars exactly before."""
     if sequence.exact_parts is None:
         sequence.exact_parts = _exact_parts(sequence)
     now = sequence.bars()[-1]
@@ -64,8 +65,7 @@ def _may_repeat(sequence: Recall) -> bool:
 
 
 def _exact_parts(sequence: Recall) -> frozenset[bytes]:
-    """Return the parts of which so many bars are equal to an earlier one, or all of a given score."""
-    often = 0 if sequence.given > 0 and _is_score(sequence) else OFTEN_EXACT
+    """Return the parts of which so many bars are equal to an earlier one."""
     exact: dict[bytes, list[bool]] = {}
     past: list[dict[bytes, bytes]] = []
     for bar in sequence.bars()[:-1][-2 * SHOWN :]:
@@ -74,16 +74,18 @@ def _exact_parts(sequence: Recall) -> frozenset[bytes]:
             before = (other.get(part) for other in past[-SHOWN:])
             exact.setdefault(part, []).append(notes in before)
         past.append(now)
-    return frozenset(part for part, found in exact.items() if np.mean(found) >= often)
+    return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
 
 
 def _is_score(sequence: Recall) -> bool:
-    """Return whether few lengths make up most notes of the music so far, which has no drums."""
-    ids = np.concatenate([sequence.tokens_of(bar) for bar in sequence.bars()])
-    if sequence.roles.drums in ids:
-        return False
-    lengths = np.bincount(ids[sequence.roles.kinds[0, ids] == VALUES])
-    return bool(np.sort(lengths)[-COMMON:].sum() > OF_A_SCORE * lengths.sum())
+    """Return whether the given music has no drums, and few lengths make up most of its notes."""
+    if sequence.is_score is None:
+        given = [sequence.tokens_of(bar) for bar in sequence.bars() if bar < sequence.given]
+        ids = np.concatenate(given) if given else np.zeros(0, np.int64)
+        lengths = np.sort(np.bincount(ids[sequence.roles.kinds[0, ids] == VALUES]))
+        is_regular = lengths[-COMMON:].sum() > OF_A_SCORE * lengths.sum()
+        sequence.is_score = bool(is_regular and sequence.roles.drums not in ids)
+    return sequence.is_score
 
 
 def _parts(sequence: Recall, ids: np.ndarray) -> dict[bytes, bytes]:

@@ -387,9 +387,9 @@ def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, par
     ("given", "lengths", "drums", "nats"),
     [
         (0, 1, "", rules.NAMED_BOOST[2] + rules.ALONE),  # without a prompt
-        (2, 1, "", rules.NAMED_BOOST[1]),  # a score
-        (2, 9, "", rules.NAMED_BOOST[2]),  # a performance
-        (2, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2]),  # a band
+        (9, 1, "", rules.NAMED_BOOST[1]),  # a score
+        (9, 9, "", rules.NAMED_BOOST[2]),  # a performance
+        (9, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2]),  # a band
     ],
 )
 def test_notes_vary_most_without_a_prompt_and_not_in_scores(given, lengths, drums, nats):
