@@ -74,7 +74,9 @@ LASTING = 16  # new bars in which given rhythms last, even if new ones have depa
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS = 1.25  # times the given share of leaps that is not too many
 FORM = 6.0  # nats against chords that break the form
-AWAY = 2.0  # nats for the triad of the key that was asked for, and twice for its chord, while the music is in another
+# Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
+# key, and twice for its chord, while the music is in another.
+AWAY = 2.0
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
 
 
@@ -358,7 +360,11 @@ def habitual(
         scale = np.clip(asked / max(usual, 0.1), 0.25, 4)
     keys, key = prompt[KEY.holds(prompt)], -1
     if len(sheet.bars):
-        against = strange(sheet, PULLED if {*plan} - {"return"} else STRANGE)
+        is_drawn = bool({*plan} - {"return"})
+        against = strange(sheet, PULLED if is_drawn else STRANGE)
+        if is_drawn:
+            pitched = sheet.instrument < PITCHED
+            key = estimated_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
     elif len(keys):
         key = int(keys[0]) - KEY.start
         against = in_key(key)

@@ -162,3 +162,20 @@ def test_music_that_leaves_its_key_is_called_home():
     after = nats(found)[PITCH.start : PITCH.stop]
     assert after[60] > before[60]  # C
     assert after[66] < before[66]  # F sharp
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_a_drawn_plan_does_not_lead_music_from_its_key(drawn):
+    chord = "bar piano at_0 length_96 loudness_8 pitch_60 pitch_64 pitch_67 "
+    ids = np.array([VOCABULARY.id(name) for name in f"begin piano {4 * chord}bar".split()])
+    plan = LANGUAGE.plan({"register": 70}, 4) if drawn else None
+    found = LANGUAGE.grammar(ids, prompt_bars=4, bars=4, plan=plan, free=False)
+    found.take(ids)
+    before = nats(found)[PITCH.start : PITCH.stop]
+    while not found.allowed()[0, VOCABULARY.id("piano")]:  # the bar states its plan
+        found.advance(found.allowed()[0].argmax(keepdims=True))
+    write(
+        found, "piano", "at_0", "length_96", "loudness_8", "pitch_58", "pitch_61", "pitch_66", "bar"
+    )
+    after = nats(found)[PITCH.start : PITCH.stop]
+    assert (after[60] > before[60]) == (after[66] < before[66]) == drawn
