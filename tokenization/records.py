@@ -40,14 +40,14 @@ def from_yaml(text: str, where: str) -> Any:
             f"the limits are {_LONGEST_YAML} characters and {_MOST_BRACKETS} brackets"
         )
     try:
-        aliases, data = _parsed(text)
+        aliases, data = deepcopy(_parsed(text))  # whoever changes it changes no other's
     except RecursionError:
         raise ValueError(f"{where} is nested too deeply") from None
     except (yaml.YAMLError, *_BAD_VALUE) as error:
         raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
     if aliases > _MOST_ALIASES:
         raise ValueError(f"{where} has {aliases} aliases; the limit is {_MOST_ALIASES}")
-    return deepcopy(data)
+    return data
 
 
 @lru_cache(maxsize=128)  # parsing is slow, and a command reads its configurations several times

@@ -131,7 +131,7 @@ MOST_AT_WORK = 96
 MOST_OF_ONE = 24  # per client, while fewer than this are running in total
 FEW_OF_ONE = 4  # per client otherwise, so that others find room
 BYTES_A_MINUTE = 8 << 20  # of uploads per client
-REFUSALS_A_MINUTE = 20  # per client that are told at once …
+REFUSALS_A_MINUTE = 20  # per client that are answered at once …
 REFUSED_SECONDS = 1.0  # … and later ones after so long: who asks on and on costs others less
 GONE_SECONDS = 20  # without reading an answer, after which a client is considered gone
 
@@ -144,11 +144,8 @@ class Room:
         self._readers: Counter[str] = Counter()
         # The last time that a client with running requests sent one or stopped reading an answer.
         self._last: dict[str, float] = {}
-        self._minute = 0
-        self._sent, self._refused = (
-            Counter[str](),
-            Counter[str](),
-        )  # bytes and refusals in it, by client
+        # Of the current minute, by client: bytes sent, and refusals.
+        self._minute, self._sent, self._refused = 0, Counter[str](), Counter[str]()
         self._lock = Lock()
 
     def count(self, client: str, size: int) -> None:
@@ -160,7 +157,7 @@ class Room:
             self._sent[client] += size
 
     def wait_of(self, client: str) -> float:
-        """Count a refusal of a client; return the seconds after which it is told."""
+        """Count a refusal of a client; return the seconds to wait before it is answered."""
         with self._lock:
             self._begin_minute()
             self._refused[client] += 1

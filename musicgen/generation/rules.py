@@ -26,8 +26,8 @@ NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8)
 ALONE = -1.2
 # Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
 OFTEN_EXACT, SHOWN = 0.2, 16
-# Scores repeat bars as they are, unless a request asks for the return. In music without drums that is no performance,
-# the commonest lengths, COMMON of them, make up so many of the notes.
+# Scores repeat bars as they are, unless a request asks for the return. Music is a score if it has no drums, and its
+# COMMON commonest lengths make up more than this share of its notes; performances have more lengths.
 COMMON, OF_A_SCORE = 4, 0.7
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tokenization.analysis.chords import ROOTS
 from tokenization.analysis.chords import key as estimated_key
+from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.grammar import (
     ABOUT,
     AFTER_LENGTH,
@@ -362,9 +363,8 @@ def habitual(
     if len(sheet.bars):
         is_drawn = bool({*plan} - {"return"})
         against = strange(sheet, PULLED if is_drawn else STRANGE)
-        if is_drawn:
-            pitched = sheet.instrument < PITCHED
-            key = estimated_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
+        if is_drawn and (home := key_of(sheet, hears_bass=False)) is not None:
+            key = home
     elif len(keys):
         key = int(keys[0]) - KEY.start
         against = in_key(key)

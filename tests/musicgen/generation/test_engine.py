@@ -471,9 +471,8 @@ def test_rows_that_wait_for_room_hardly_cost_others_a_step(network: Network, mon
     monkeypatch.setattr(Job, "group", lambda one, row: (asked_for.append(1), group(one, row))[1])
     for _ in range(4 * engine_module.TURN_STEPS):
         engine.work()
-    assert (
-        len(asked_for) < 4 * engine_module.TURN_STEPS
-    )  # without a limit, the rows times the steps
+    # Without a limit, these are the rows times the steps.
+    assert len(asked_for) < 4 * engine_module.TURN_STEPS
 
 
 def test_new_requests_are_taken_while_a_long_prompt_is_read(network: Network, monkeypatch: Any):
