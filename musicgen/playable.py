@@ -24,6 +24,7 @@ from musicgen.critic import Critic
 from musicgen.generation.batch import Network
 from musicgen.generation.request import DRAWN, Request
 from musicgen.generation.sampling import Sampling
+from musicgen.kernel.lanes import Lanes
 from musicgen.kernel.network import KernelNetwork
 from musicgen.kernel.packing import lacking
 from musicgen.pieces import Piece, empty_prompt, piece_of, read_piece
@@ -325,16 +326,21 @@ def encoding_of(config: ModelConfig) -> str:
 
 def _read_network(folder: Path, device: str, sha256: str) -> Network:
     """Place the weights in a kernel, or in torch if the kernel does not know a part of the model."""
-    config, card = read_card(folder)
+    config, _ = read_card(folder)
     if lacking(config):
         from musicgen.eager import EagerNetwork
 
         return EagerNetwork(_read_performer(folder, device, sha256))
     if device not in ("auto", "cpu"):
         device_of(device)  # which says what there is
-    _check_same(card, sha256)
-    path, tensors = tensors_of_model(folder, config, card)
-    return KernelNetwork(config, tensors, path)
+
+    def in_kernel() -> KernelNetwork:
+        config, card = read_card(folder)
+        _check_same(card, sha256)
+        path, tensors = tensors_of_model(folder, config, card)
+        return KernelNetwork(config, tensors, path)
+
+    return Lanes(in_kernel)
 
 
 def _read_critic(folder: Path, card: Card) -> Critic | None:

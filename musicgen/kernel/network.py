@@ -54,7 +54,7 @@ class KernelNetwork:
             self.layout[name] = slice(end, end + size)
             end += -(-size // 16) * 16
         self.state_bytes = end  # without blocks
-        self._block = 4 * f["layers"] * f["metric_features"] * (f["head_width"] + 1)
+        self.block_bytes = 4 * f["layers"] * f["metric_features"] * (f["head_width"] + 1)
         self._stack = self.kernel.take(4)  # of the addresses of free blocks
         self._blocks: list[Span] = []
         self.blocks_taken = 0
@@ -64,7 +64,7 @@ class KernelNetwork:
     @property
     def most_bytes(self) -> int:
         """The size of a state whose metric memory is full."""
-        return self.state_bytes + self._block * int(self.fields["metric_rows"])
+        return self.state_bytes + self.block_bytes * int(self.fields["metric_rows"])
 
     def begin(self, seed: int) -> State:
         """Return the state before a sequence's first token; the seed draws the noise of its encoding."""
@@ -106,17 +106,25 @@ class KernelNetwork:
         if free >= count:
             return
         more = max(count - free, BLOCKS)
-        span = self.kernel.take(more * self._block)
+        span = self.kernel.take(more * self.block_bytes)
         self._blocks.append(span)
-        self.blocks_taken += span.size // self._block
+        self.blocks_taken += span.size // self.block_bytes
         if 4 * self.blocks_taken > self._stack.size:
             stack = self.kernel.take(8 * self.blocks_taken)
             stack.write(self._stack.read(np.uint32, free))
             self._stack = stack
             self._write("free_blocks", stack.address)
         self._push(
-            span.address + self._block * np.arange(span.size // self._block, dtype=np.uint32)
+            span.address
+            + self.block_bytes * np.arange(span.size // self.block_bytes, dtype=np.uint32)
         )
+
+    def take_blocks(self, count: int) -> np.ndarray:
+        """Take free blocks of metric memory: return their addresses."""
+        self._reserve(count)
+        free = self._count() - count
+        self._write("free_count", free)
+        return self._stack.read(np.uint32, count, free)
 
     def _push(self, blocks: np.ndarray) -> None:
         """Add blocks to the stack of free ones."""
@@ -187,6 +195,29 @@ class State:
             self._shared += (Shared(self.network, blocks[own]),)
             self.span.write(blocks + own, self.network.layout["blocks"].start)  # odd: shared
         return State(self.network, self.span.copy(), self.noise, self._shared)
+
+    def copy_in(self, network: KernelNetwork) -> State:
+        """Return a state with the same content in another instance of the same model."""
+        here, there = self.network.kernel.machine, network.kernel
+        span, noise = there.take(network.state_bytes), None
+        span.write(self.span.read(np.uint8, network.state_bytes))
+        if self.noise is not None:
+            noise = there.place(self.noise.read(np.uint8, self.noise.size))
+        addresses = self._blocks()[0]
+        moved = np.zeros_like(addresses)
+        full = np.flatnonzero(addresses)
+        for row, address in zip(full, network.take_blocks(len(full)), strict=True):
+            moved[row] = address
+            there.machine.write(
+                int(address), here.read(int(addresses[row]) & ~1, network.block_bytes)
+            )
+        span.write(moved, network.layout["blocks"].start)
+        return State(network, span, noise)
+
+    def logits(self) -> np.ndarray:
+        """Return the logits of the next token: (V,) float32."""
+        start = self.network.layout["logits"].start // 4
+        return self.span.read(np.float32, self.network.config.vocabulary_size, start)
 
     def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the addresses of the rows' blocks, and which of them belong to this state alone."""

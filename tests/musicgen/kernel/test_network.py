@@ -144,17 +144,11 @@ def test_an_item_gives_the_same_bits_whatever_comes_with_it(changes: dict[str, A
         tokens = random.integers(0, 11, len(states))
         tokens[place] = ids[at]
         network.advance(states, tokens)
-        np.testing.assert_array_equal(logits_of(own), alone[at])
+        np.testing.assert_array_equal(own.logits(), alone[at])
         if at == 30:
             others = [one.copy() for one in others]
             own = own.copy()
     np.testing.assert_array_equal(kernel_logits(network, prompt, ids[25:26])[0], alone[25])
-
-
-def logits_of(state: State) -> np.ndarray:
-    """Return the logits of the next token."""
-    start = state.network.layout["logits"].start // 4
-    return state.span.read(np.float32, state.network.config.vocabulary_size, start)
 
 
 def test_blocks_of_metric_memory_are_freed_with_their_states():
