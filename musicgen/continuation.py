@@ -136,7 +136,8 @@ class Generation:
         guiding = tuple(language.plan_tokens(requested))
         request = replace(self.request, variations=self.request.variations * self.each)
         asked, ids = self._asked, self._asked.ids.astype(np.int64)
-        known = {"end": language.end, "kinds": kinds, "guiding": guiding}
+        chords = tuple(language.chord_tokens())
+        known = {"end": language.end, "kinds": kinds, "chords": chords, "guiding": guiding}
         return replace(asked, request=request, ids=ids, **known).after_prompt()
 
     def check(self) -> None:

@@ -110,7 +110,7 @@ class Recall:
         # The last bar begun, the length of the loop before it, and the longest loop where the rules began.
         self.looped: tuple[int, int, int] = (-1, 0, 0)
         self.exact_parts: frozenset[bytes] | None = None  # that repeat themselves exactly
-        self.is_score: bool | None = None  # rather than a performance; None until it is known
+        self.music = ""  # what the given bars are (generation/rules.py), once it is known
         kernel = roles.kernel
         self._table = kernel.place(np.zeros(TABLE_SIZE, np.int32))
         self._ids, self._bars = kernel.take(0), kernel.take(0)

@@ -388,6 +388,10 @@ class Language(ABC):
         """Return the plan tokens, all or only those of the attributes in `asked`; always whole kinds."""
         return []
 
+    def chord_tokens(self) -> Sequence[int]:
+        """Return the tokens that name chords, if chords are written before their notes."""
+        return ()
+
     def recalled(self) -> dict[str, Any] | None:
         """Return the roles of tokens for a model with recall (musicgen/recall.py), or None without returns."""
         return None

@@ -25,7 +25,7 @@ import numpy as np
 
 from musicgen.generation.batch import Batch, Network, Prefix
 from musicgen.generation.request import Job, Order, Row, Stage
-from musicgen.generation.rules import add_to
+from musicgen.generation.rules import add_to, harmony_is_free
 from musicgen.generation.sampling import Draws
 
 WINDOW = 256  # tokens of a prompt that are read before others get a step
@@ -59,11 +59,12 @@ class JointDraw:
     def __init__(self, rows: list[Row], network: Network) -> None:
         first, *others = rows
         self.rows = rows
-        request, kinds = first.job.request, first.job.order.kinds
+        request, order = first.job.request, first.job.order
         self._guidance = request.sampling.guidance
         # An earlier version of a language has the first tokens of its grammar.
         self._tokens = network.config.vocabulary_size
-        self._draws = Draws(network.kernel, self._tokens, request.sampling, kinds)
+        self._draws = Draws(network.kernel, self._tokens, request.sampling, order.kinds)
+        self._chords = [token for token in order.chords if token < self._tokens]
         self._grammar = first.grammar.joined([row.grammar for row in others])
 
     def draw(self) -> list[Row]:
@@ -86,7 +87,9 @@ class JointDraw:
         logits = [row.prefixes[0].state.logits_at for row in self.rows]
         unguided = [row.twin.state.logits_at if row.twin else 0 for row in self.rows]
         uniforms = np.array([row.random.random() for row in self.rows])
-        tokens = self._draws.draw(logits, unguided, bias, uniforms)
+        unlimited = np.array([harmony_is_free(row.prefixes[0].recall) for row in self.rows])
+        unlimited &= allowed[possible][:, self._chords].any(axis=1)
+        tokens = self._draws.draw(logits, unguided, bias, uniforms, unlimited)
         if (damaged := tokens < 0).any():
             ended += self.keep(~damaged)
             for row in ended[-int(damaged.sum()) :]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
 from musicgen.recall import COUNT, NAMED, Recall
+from tokenization.analysis.playing import is_notated
 
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""
@@ -26,9 +27,9 @@ NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8)
 ALONE = -1.2
 # Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
 OFTEN_EXACT, SHOWN = 0.2, 16
-# Scores repeat bars as they are, unless a request asks for the return. Music is a score if it has no drums, and its
-# COMMON commonest lengths make up more than this share of its notes; performances have more lengths.
-COMMON, OF_A_SCORE = 4, 0.7
+# What given music is: scores have no drums and few lengths. They repeat bars as they are, unless a request asks for the
+# return.
+BAND, SCORE, PERFORMANCE = "band", "score", "performance"
 
 
 def follow_the_source(sequence: Recall) -> Nats:
@@ -40,7 +41,7 @@ def follow_the_source(sequence: Recall) -> Nats:
         return
     boost = REQUESTED_BOOST if requested else NAMED_BOOST if named else GUESSED_BOOST
     stage = int(sequence["agreed"] >= ALIGNED)
-    varies = sequence.varies if requested else not _is_score(sequence)
+    varies = sequence.varies if requested else music_of(sequence) != SCORE
     is_note = sequence.roles.kinds[0, token] == NOTE
     if stage and varies and is_note and not _may_repeat(sequence):
         stage = 2
@@ -77,15 +78,24 @@ def _exact_parts(sequence: Recall) -> frozenset[bytes]:
     return frozenset(part for part, found in exact.items() if np.mean(found) >= OFTEN_EXACT)
 
 
-def _is_score(sequence: Recall) -> bool:
-    """Return whether the given music has no drums, and few lengths make up most of its notes."""
-    if sequence.is_score is None:
+def music_of(sequence: Recall) -> str:
+    """Return whether the given music is of a BAND, a SCORE or a PERFORMANCE."""
+    if not sequence.music:
         given = [sequence.tokens_of(bar) for bar in sequence.bars() if bar < sequence.given]
         ids = np.concatenate(given) if given else np.zeros(0, np.int64)
-        lengths = np.sort(np.bincount(ids[sequence.roles.kinds[0, ids] == VALUES]))
-        is_regular = lengths[-COMMON:].sum() > OF_A_SCORE * lengths.sum()
-        sequence.is_score = bool(is_regular and sequence.roles.drums not in ids)
-    return sequence.is_score
+        lengths = ids[sequence.roles.kinds[0, ids] == VALUES]
+        if sequence.roles.drums in ids:
+            sequence.music = BAND
+        else:
+            sequence.music = SCORE if is_notated(lengths) else PERFORMANCE
+    return sequence.music
+
+
+def harmony_is_free(sequence: Recall | None) -> bool:
+    """Return whether min-p does not limit chords: the harmony of given scores and bands would stand still without rare
+    ones.
+    """
+    return sequence is not None and sequence.given >= 0 and music_of(sequence) != PERFORMANCE
 
 
 def _parts(sequence: Recall, ids: np.ndarray) -> dict[bytes, bytes]:

@@ -384,21 +384,23 @@ def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, par
 
 
 @pytest.mark.parametrize(
-    ("given", "lengths", "drums", "nats"),
+    ("given", "lengths", "drums", "nats", "is_free"),
     [
-        (0, 1, "", rules.NAMED_BOOST[2] + rules.ALONE),  # without a prompt
-        (9, 1, "", rules.NAMED_BOOST[1]),  # a score
-        (9, 9, "", rules.NAMED_BOOST[2]),  # a performance
-        (9, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2]),  # a band
+        (0, 1, "", rules.NAMED_BOOST[2] + rules.ALONE, False),  # without a prompt
+        (9, 1, "", rules.NAMED_BOOST[1], True),  # a score
+        (9, 9, "", rules.NAMED_BOOST[2], False),  # a performance
+        (9, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2], True),  # a band
     ],
 )
-def test_notes_vary_most_without_a_prompt_and_not_in_scores(given, lengths, drums, nats):
+def test_notes_vary_most_without_a_prompt_and_not_in_scores(given, lengths, drums, nats, is_free):
+    """Min-p does not limit the chords of scores and bands."""
     one, names = RECALL.begin(), [name for name in VOCABULARY.names if name.startswith("length_")]
     past = (f"bar piano at_0 {names[n % lengths]} pitch_{40 + n} {drums} " for n in range(9))
     one.take(ids(f"begin piano {''.join(past)} {BAR} bar return_1 piano at_0"))
     one.given = given
     one.take(ids("length_24 loudness_8"))
     assert boost(one) == ("pitch_60", nats)
+    assert rules.harmony_is_free(one) == is_free
 
 
 def test_replaced_bars_are_not_recalled() -> None:

@@ -18,10 +18,12 @@ from functools import cached_property
 import numpy as np
 
 from tokenization.analysis.chords import ROOTS, TONES
+from tokenization.analysis.playing import is_notated
 from tokenization.ensemble.grammar import TONICS
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     CHORD,
+    DRUMS,
     HARMONY,
     LENGTHS,
     LONGEST_BAR,
@@ -48,8 +50,9 @@ FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
 DISTINCT = 0.1  # … and by so much more than that of any shorter period
-STRANGE = 0.5  # nats against the pitch classes that the given music lacks …
-PULLED = 2.0  # … and under a plan, which draws music away from its key
+# Nats against the pitch classes that the given music lacks, unless it is a score, since scores modulate; and under a
+# plan, which draws music away from its key.
+STRANGE, PULLED = 0.5, 2.0
 OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
 HOME = 1.0  # … for its tonic chord …
 RELATIVE = -1.0  # … and for that of its relative
@@ -187,11 +190,13 @@ def _form(sheet: Sheet) -> int:
     return 0
 
 
-def strange(sheet: Sheet, nats: float) -> np.ndarray:
+def strange(sheet: Sheet, *, is_pulled: bool) -> np.ndarray:
     """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,)."""
     pitched = sheet.instrument < PITCHED
     weight = np.bincount(sheet.value[pitched] % 12, LENGTHS[sheet.length[pitched]], 12)
     share = weight / max(weight.sum(), 1)
+    is_score = is_notated(sheet.length[pitched]) and DRUMS not in sheet.parts
+    nats = PULLED if is_pulled else 0.0 if is_score else STRANGE
     # In steps of a quarter, so that no rounding decides.
     return _by_class(-np.round(4 * nats * np.clip(1 - share * 24, 0, 1)) / 4)
 

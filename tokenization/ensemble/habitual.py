@@ -31,8 +31,6 @@ from tokenization.ensemble.grammar import (
 from tokenization.ensemble.habits import (
     FARTHEST,
     FIFTH,
-    PULLED,
-    STRANGE,
     Habits,
     habits_of,
     in_key,
@@ -362,7 +360,7 @@ def habitual(
     keys, key = prompt[KEY.holds(prompt)], -1
     if len(sheet.bars):
         is_drawn = bool({*plan} - {"return"})
-        against = strange(sheet, PULLED if is_drawn else STRANGE)
+        against = strange(sheet, is_pulled=is_drawn)
         if is_drawn and (home := key_of(sheet, hears_bass=False)) is not None:
             key = home
     elif len(keys):

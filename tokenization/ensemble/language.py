@@ -48,6 +48,7 @@ from tokenization.ensemble.tokens import (
     BAR,
     BEFORE,
     BEGIN,
+    CHORD,
     CLOCK_STEPS,
     DRUMS,
     EARLIER,
@@ -277,6 +278,10 @@ class Ensemble(Language):
         names = PLAN if asked is None else [FAMILY.get(name, name) for name in asked]
         blocks = [VOCABULARY[name] for name in names]
         return [token for block in blocks for token in range(block.start, block.stop)]
+
+    def chord_tokens(self) -> range:
+        """Return the tokens that name chords."""
+        return range(CHORD.start, CHORD.stop)
 
     def recalled(self) -> dict[str, Any]:
         """Return the roles of tokens for a model with recall (musicgen/recall.py)."""

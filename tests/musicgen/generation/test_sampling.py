@@ -19,7 +19,7 @@ NOTHING_ALLOWED, NOT_FINITE = -1, -2
 
 def drawn(
     logits: np.ndarray, uniforms: Any, sampling: Sampling, *, allowed: Any = True, kinds: Kinds | None = None,
-    unguided: np.ndarray | None = None, added: Any = 0,
+    unguided: np.ndarray | None = None, added: Any = 0, unlimited: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Return what the kernel draws: (B, V), (B,) → (B,)."""
     bias = np.where(allowed, np.broadcast_to(np.float32(added), logits.shape), np.float32(-np.inf))
@@ -29,7 +29,8 @@ def drawn(
     )
     draws = Draws(tools(), logits.shape[1], sampling, kinds)
     twins = [span.address for span in without] or [0] * len(logits)
-    return draws.draw([span.address for span in placed], twins, bias, np.asarray(uniforms))
+    at = [span.address for span in placed]
+    return draws.draw(at, twins, bias, np.asarray(uniforms), unlimited)
 
 
 def shares(logits: np.ndarray, sampling: Sampling, **more: Any) -> np.ndarray:
@@ -88,6 +89,12 @@ def test_the_kernel_draws_the_tokens_of_the_reference(
             assert found[row] == draw(chances, uniform), row
         assert chances[found[row]] > 0
     assert near <= 2
+
+
+def test_min_p_does_not_hold_in_unlimited_rows():
+    last = np.full(2, 1 - 2**-53)  # draws the last token that is possible
+    found = drawn(LOGITS[[0, 0]], last, Sampling(min_p=0.6), unlimited=np.array([False, True]))
+    assert found.tolist() == [0, 3]
 
 
 def test_temperature_sharpens_the_softmax():

@@ -8,7 +8,7 @@ import pytest
 from musicgen.pieces import Prompt, empty_prompt, read_piece
 from tests.tools.measure.bands import big_band, organ_blues
 from tokenization.analysis.chords import CHORDS
-from tokenization.ensemble.habits import habits_of, in_key
+from tokenization.ensemble.habits import habits_of, in_key, strange
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import AT, BAR, CHORD, HARMONY_ID, PITCH, VOCABULARY
@@ -179,3 +179,21 @@ def test_a_drawn_plan_does_not_lead_music_from_its_key(drawn):
     )
     after = nats(found)[PITCH.start : PITCH.stop]
     assert (after[60] > before[60]) == (after[66] < before[66]) == drawn
+
+
+@pytest.mark.parametrize(
+    ("lengths", "more", "against"),
+    [
+        (1, "", 0),  # a score modulates
+        (6, "", 0.5),  # a performance
+        (1, "drums at_0 drum_36 ", 0.5),  # a band
+    ],
+)
+def test_music_that_is_no_score_keeps_to_the_given_pitch_classes(lengths, more, against):
+    names = [name for name in VOCABULARY.names if name.startswith("length_")]
+    bars = (f"bar piano at_0 {names[n % lengths]} pitch_60 pitch_64 {more}" for n in range(12))
+    text = f"begin piano {more and 'drums '}{''.join(bars)}bar"
+    ids = np.array([VOCABULARY.id(name) for name in text.split()])
+    found = strange(Reading(ids[: bar_offsets(ids)[-2]]).sheet(), is_pulled=False)
+    assert found[PITCH.start + 66] == -against
+    assert found[PITCH.start + 60] == 0
