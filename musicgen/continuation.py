@@ -136,8 +136,7 @@ class Generation:
         guiding = tuple(language.plan_tokens(requested))
         request = replace(self.request, variations=self.request.variations * self.each)
         asked, ids = self._asked, self._asked.ids.astype(np.int64)
-        chords = tuple(language.chord_tokens())
-        known = {"end": language.end, "kinds": kinds, "chords": chords, "guiding": guiding}
+        known = {"end": language.end, "kinds": kinds, "guiding": guiding}
         return replace(asked, request=request, ids=ids, **known).after_prompt()
 
     def check(self) -> None:
@@ -340,7 +339,8 @@ class Continuation(MusicGeneration):
             self.compared = NewBars(begun=prompt.bars, stop=stop, ends=request.ends)
         before_bar = stop if by_bars and not request.ends else None
         asked = Order(
-            request=request, ids=ids, grammar=grammar, before_bar=before_bar, sources=sources, varies=True
+            request=request, ids=ids, grammar=grammar, before_bar=before_bar, sources=sources, varies=True,
+            chords=tuple(model.language.chord_tokens()),
         )  # fmt: skip
         self.hear = partial(
             _heard, language=model.language, bars=stop if by_bars else None, setting=prompt.setting,
