@@ -104,8 +104,8 @@ model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from r
 	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 
 # Its takes are kept in runs/critic, so an interrupted run resumes. The bundled one has learned from these pieces.
-CRITICS ?= pop909 groove quartets lieder polish-keyboard
-LESSONS ?= 389 64 51 64 64
+CRITICS ?= lieder polish-keyboard quartets groove pop909
+LESSONS ?= 96 96 51 64 200
 critic: $(INSTALLED) $(CRITICS:%=data/%/meta.json) ## train the critic that chooses among the model's takes
 	$(BIN)/python -m evaluation.critic musicgen/pretrained/ensemble $(CRITICS:%=data/%) --lessons $(LESSONS) -o runs/critic
 

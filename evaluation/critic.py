@@ -1,16 +1,20 @@
 """Makes the critic of a model, which chooses among its takes (musicgen/critic.py): `make critic`.
 
-It learns from pieces of the training splits of several sets, real bars and continuations of the bars before. Critics
-that judge (study/realism.py) learn from the other half of these pieces.
+It learns from pieces of the training splits of several sets, real bars and continuations of the bars before. A first
+critic learns from any takes; the second also from those that the first has chosen, since what the first prefers is soon
+too much of it. Critics that judge (study/realism.py) learn from the other half of these pieces.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import warnings
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +30,7 @@ from tokenization.workers import Workers
 PROMPT_BARS, BARS = 8, 16
 HIDDEN, WEIGHT_DECAY, EPOCHS, RATE = 16, 10.0, 20, 3e-3
 NETWORKS = 5
+CHOSEN_OF = 4  # takes, of which the first critic chooses one
 EXTREMES = 0.02, 0.98  # quantiles to which statistics are clipped
 
 
@@ -49,39 +54,57 @@ def main() -> None:
         "--workers", type=int, default=0, metavar="N", help="processes (default: 1)"
     )
     asked = parser.parse_args()
-    [model] = models_of([str(asked.model)])
-    kept = asked.output / ".results"
     counts = asked.lessons * (len(asked.data) if len(asked.lessons) == 1 else 1)
     if len(counts) != len(asked.data):
         parser.error(f"--lessons has {len(counts)} numbers for {len(asked.data)} sets")
-    columns = [
-        lessons(model, data, count, kept, asked.workers)
-        for data, count in zip(asked.data, counts, strict=True)
-    ]
-    names = sorted({name for known, _, _ in columns for name in known})
-    values = np.full((sum(len(kind) for _, _, kind in columns), len(names)), np.nan)
+    sets = dict(zip(asked.data, counts, strict=True))
+    found = all_lessons(asked.model, sets, 1, asked.output / ".results", asked.workers)
+    first = asked.output / "first"
+    shutil.copytree(asked.model, first, dirs_exist_ok=True)
+    content = written_critic(found)
+    write_whole(first / FILE, content)
+    of_first = asked.output / f".chosen-{sha256(content).hexdigest()[:8]}"
+    found += all_lessons(first, sets, CHOSEN_OF, of_first, asked.workers)
+    write_whole(asked.model / FILE, written_critic(found))
+
+
+Lessons: TypeAlias = "tuple[list[str], np.ndarray, np.ndarray]"
+"""The names of statistics, their values for windows, (N, F), and which of these are generated, (N,)."""
+
+
+def all_lessons(
+    folder: Path, sets: Mapping[str, int], draw: int, kept: Path, workers: Workers
+) -> list[Lessons]:
+    """Return the lessons of so many pieces of each set."""
+    [model] = models_of([str(folder)])
+    return [lessons(model, data, count, draw, kept, workers) for data, count in sets.items()]
+
+
+def written_critic(found: Sequence[Lessons]) -> bytes:
+    """Return the file of the critic that learns from lessons."""
+    names = sorted({name for known, _, _ in found for name in known})
+    values = np.full((sum(len(kind) for _, _, kind in found), len(names)), np.nan)
     first = 0
-    for known, own, kind in columns:
+    for known, own, kind in found:
         values[first : first + len(kind), [names.index(name) for name in known]] = own
         first += len(kind)
-    critic: dict[str, Any] = learned(
-        names, values, np.concatenate([kind for _, _, kind in columns])
-    )
+    critic: dict[str, Any] = learned(names, values, np.concatenate([kind for _, _, kind in found]))
     content = BytesIO()
     np.savez_compressed(content, **critic)
-    write_whole(asked.model / FILE, content.getvalue())
+    return content.getvalue()
 
 
 def lessons(
-    model: Playable, data: str, count: int, folder: Path, workers: Workers
-) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return the names of statistics, their values for windows of a set, (N, F), and which are generated, (N,)."""
+    model: Playable, data: str, count: int, draw: int, folder: Path, workers: Workers
+) -> Lessons:
+    """Return the lessons of pieces of a set and a take of each, which the model's critic chooses of `draw`."""
     choice = Choice(data=data, pieces=count, split="train", seed=0, device="cpu")
     rows = lessons_of(choice, PROMPT_BARS + BARS + SPARE, for_selection=True)[:count]
     how: dict[str, Any] = {
         "prompt_bars": PROMPT_BARS,
         "bars": BARS,
         "takes": 1,
+        "draw": draw,
         "recall": MUSICAL.recall,
     }
     jobs = [
@@ -92,7 +115,7 @@ def lessons(
         jobs,
         folder=folder,
         workers=workers,
-        progress=lambda done, total: print(f"{data}: {done} of {total} pieces", flush=True),
+        progress=lambda done, total: print(f"{data}, one of {draw}: {done} of {total}", flush=True),
     )
     drawn = [take for one in done if not one.error for take in one.result]
     windows, names = windows_of(model, data, drawn, PROMPT_BARS, BARS)
