@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -88,7 +88,10 @@ class Lanes:
         pool = self._pool or ThreadPoolExecutor(MOST_LANES, "lane") if others else None
         self._pool = pool or self._pool
         waited = [pool.submit(advance, lane) for lane in others] if pool else []
-        advance(first)
+        try:
+            advance(first)
+        finally:
+            wait(waited)  # no thread works on states that are given up
         for one in waited:
             one.result()
         for state in apart:

@@ -59,3 +59,13 @@ def test_lanes_compute_what_one_instance_does(name: str):
     assert len(made) == 3
     del wanted, found, now, alone, apart
     assert all(network.free_blocks == network.blocks_taken for network in made)
+
+
+@pytest.mark.parametrize(("asked", "most"), [("1", 1), ("2", 2), ("", 3), ("none", 3), ("0", 3)])
+def test_there_are_as_many_lanes_as_processors_and_as_threads_that_the_user_lets(
+    asked: str, most: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr("musicgen.kernel.lanes.processors", lambda: 3)
+    model = toy_model()
+    assert Lanes(lambda: network_of(model)).most == most  # type: ignore[arg-type, return-value]
