@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,10 +42,12 @@ def default_soundfont() -> Path:
     return path
 
 
-def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
+def render_to(
+    path: Path, midi: bytes, soundfont: Path | None = None, is_wanted: Callable[[], bool] = lambda: True
+) -> None:  # fmt: skip
     """Render a MIDI file to a stereo WAV with its peak just below full scale; on an error, no file is left.
 
-    The samples stay in the child process.
+    The samples stay in the child process, which ends when the file is not wanted any more.
     """
     font = soundfont or default_soundfont()
     if not font.is_file():
@@ -52,7 +55,7 @@ def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
     with replacing(path) as part:
         renderer = Worker(_render, BOUNDS)
         try:
-            answer = renderer.ask((midi, font.resolve(), part.resolve()))
+            answer = renderer.ask((midi, font.resolve(), part.resolve()), is_wanted)
         finally:
             renderer.stop()
         if isinstance(answer, Failed):
