@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tokenization.workers import Bounds, Failed, Worker
 BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
 NICE = 5  # lower priority than composing, as readers have
 HEADER = 44  # bytes of the WAV header that midirenderer writes
+PART = 1 << 20  # samples that are scaled at a time
 PEAK = 0.89  # of full scale: −1 dB
 LARGEST_GAIN = 12.0  # enough for a single loud note to reach the peak; near silence stays quiet
 
@@ -74,12 +75,12 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     if hasattr(os, "nice"):
         os.nice(NICE)
     try:
-        wave = levelled(midirenderer.render_wave_from(soundfont.read_bytes(), midi))
+        wave = midirenderer.render_wave_from(soundfont.read_bytes(), midi)
     except RuntimeError as error:
         raise ValueError(error) from None
     try:
         with path.open("xb") as file:
-            file.write(wave)
+            file.writelines(_levelled(wave))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -87,9 +88,11 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     return 0
 
 
-def levelled(wave: bytes) -> bytes:
-    """Scale a 16-bit WAV to the peak PEAK, or by the largest gain if that is less."""
+def _levelled(wave: bytes) -> Iterator[bytes]:
+    """Yield the parts of a 16-bit WAV scaled to the peak PEAK, or by the largest gain if that is less."""
     samples = np.frombuffer(wave, dtype="<i2", offset=HEADER)
     peak = max(1, int(samples.max(initial=0)), -int(samples.min(initial=0)))
     gain = np.float32(min(LARGEST_GAIN, PEAK * 32767 / peak))
-    return wave[:HEADER] + np.rint(samples * gain).astype("<i2").tobytes()
+    yield wave[:HEADER]
+    for start in range(0, len(samples), PART):
+        yield np.rint(samples[start : start + PART] * gain).astype("<i2").tobytes()
