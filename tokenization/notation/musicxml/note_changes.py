@@ -88,7 +88,7 @@ def remove(score: OpenScore, note: Note) -> None:
             continue
         following = next((one for one in measure[place + 1 :] if one.tag in POSITIONING), None)
         joins = (
-            following.find("chord") if following is not None and following.tag == "note" else None
+            following.findall("chord") if following is not None and following.tag == "note" else []
         )
         before = next((one for one in measure[:place][::-1] if one.tag in POSITIONING), None)
         is_grace = element.find("grace") is not None
@@ -97,8 +97,9 @@ def remove(score: OpenScore, note: Note) -> None:
             _silence(element)
         elif is_grace or element.find("chord") is not None:
             measure.remove(element)
-        elif joins is not None and following is not None:  # which now begins the chord
-            following.remove(joins)
+        elif joins and following is not None:  # which now begins the chord
+            for joined in joins:
+                following.remove(joined)
             measure.remove(following)
             measure[place] = following
             _move_on(measure, place, length_of(element) - length_of(following))

@@ -114,6 +114,12 @@ def test_a_deleted_note_becomes_a_rest_or_leaves_its_chord(name, draw):
     assert lengths(out) == lengths(data)
 
 
+def test_a_chord_whose_notes_say_so_twice_stays_where_it_is():
+    data = score(bars(note("C", 5, 4) + note("E", 5, 4, before="<chord/><chord/>") + rest(4)))
+    lower, upper = sorted(rows_of(data))
+    assert rows_of(made(data, {"change": "notes", "rows": [[lower, None]]})) == [upper]
+
+
 @pytest.mark.parametrize("deleted", [[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
 def test_grace_notes_keep_their_place_and_length_without_one_of_them(deleted: list[int]):
     some = grace("D", 5) + grace("D", 5) + grace("F", 5, "<chord/>")
