@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tokenization.workers import Bounds, Failed, Worker
 BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
 NICE = 5  # lower priority than composing, as readers have
 HEADER = 44  # bytes of the WAV header that midirenderer writes
+PART = 1 << 20  # samples that are scaled at a time
 PEAK = 0.89  # of full scale: −1 dB
 LARGEST_GAIN = 12.0  # enough for a single loud note to reach the peak; near silence stays quiet
 
@@ -41,10 +43,12 @@ def default_soundfont() -> Path:
     return path
 
 
-def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
+def render_to(
+    path: Path, midi: bytes, soundfont: Path | None = None, is_wanted: Callable[[], bool] = lambda: True
+) -> None:  # fmt: skip
     """Render a MIDI file to a stereo WAV with its peak just below full scale; on an error, no file is left.
 
-    The samples stay in the child process.
+    The samples stay in the child process, which ends when the file is not wanted any more.
     """
     font = soundfont or default_soundfont()
     if not font.is_file():
@@ -52,7 +56,7 @@ def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
     with replacing(path) as part:
         renderer = Worker(_render, BOUNDS)
         try:
-            answer = renderer.ask((midi, font.resolve(), part.resolve()))
+            answer = renderer.ask((midi, font.resolve(), part.resolve()), is_wanted)
         finally:
             renderer.stop()
         if isinstance(answer, Failed):
@@ -71,12 +75,12 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     if hasattr(os, "nice"):
         os.nice(NICE)
     try:
-        wave = levelled(midirenderer.render_wave_from(soundfont.read_bytes(), midi))
+        wave = midirenderer.render_wave_from(soundfont.read_bytes(), midi)
     except RuntimeError as error:
         raise ValueError(error) from None
     try:
         with path.open("xb") as file:
-            file.write(wave)
+            file.writelines(_levelled(wave))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -84,9 +88,11 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     return 0
 
 
-def levelled(wave: bytes) -> bytes:
-    """Scale a 16-bit WAV to the peak PEAK, or by the largest gain if that is less."""
+def _levelled(wave: bytes) -> Iterator[bytes]:
+    """Yield the parts of a 16-bit WAV scaled to the peak PEAK, or by the largest gain if that is less."""
     samples = np.frombuffer(wave, dtype="<i2", offset=HEADER)
     peak = max(1, int(samples.max(initial=0)), -int(samples.min(initial=0)))
     gain = np.float32(min(LARGEST_GAIN, PEAK * 32767 / peak))
-    return wave[:HEADER] + np.rint(samples * gain).astype("<i2").tobytes()
+    yield wave[:HEADER]
+    for start in range(0, len(samples), PART):
+        yield np.rint(samples[start : start + PART] * gain).astype("<i2").tobytes()

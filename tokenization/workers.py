@@ -11,6 +11,7 @@ import math
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent import futures
@@ -84,10 +85,12 @@ class Worker(Generic[Task, Answer]):
         with suppress(OSError):  # the process died while idle, which `take` will notice
             self.connection.send(self._task)
 
-    def ask(self, task: Task) -> Answer | Failed:
-        """Do a task and return its answer."""
+    def ask(self, task: Task, is_wanted: Callable[[], bool] = lambda: True) -> Answer | Failed:
+        """Do a task and return its answer; it fails as soon as it is found that it is not wanted any more."""
         self.give(task)
         while not (answers := self.take()):
+            if not is_wanted():
+                return Failed("nobody waits for it any more")
             wait([self.connection], timeout=LOOK_SECONDS)
         return answers[0]
 
@@ -162,9 +165,15 @@ def _serve(function: Callable[[Task], Answer], bounds: Bounds, connection: Conne
 
 
 def end_with_parent() -> None:
-    """End this process when its parent ends."""
+    """End this process when its parent ends: on Linux at once, elsewhere when a thread gets to run."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "only child processes call this"
+    if sys.platform == "linux":  # SIGIO ends a process there, even while a library keeps the GIL
+        import fcntl
+
+        pipe = parent.sentinel  # which the system closes with the parent
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
 
     def end_after_parent() -> None:
         parent.join()

@@ -271,8 +271,9 @@ def add_api(api: Api) -> None:
         data, name = api.sent(file)
         data = actions.reader.as_midi(data, name, client_of(request))
         path = api.folder() / f"{_file_name(title_of(name))}.wav"
-        with actions.place(client_of(request)):
-            render_to(path, data, api.soundfont)
+        client = client_of(request)
+        with actions.place(client):
+            render_to(path, data, api.soundfont, lambda: not api.room.is_gone(client))
         return _handed_out(path)
 
     def score(file: FileData, request: gr.Request | None = None) -> FileData:

@@ -6,6 +6,7 @@ visitor. Requests to other addresses are passed on to gradio's endpoints for pro
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import uuid
@@ -160,13 +161,23 @@ class Endpoints:
         data = await run_in_threadpool(self.desk.midi, await read_form(request))
         await run_in_threadpool(make_room, self.files)
         path = self.files / f"{uuid.uuid4().hex}.wav"
-        await run_in_threadpool(self._render, client_of(request), path, data)
-        gone = BackgroundTask(path.unlink, missing_ok=True)  # unless the client disconnects
-        return FileResponse(path, media_type="audio/wav", background=gone)
+        waits = asyncio.create_task(_until_gone(request))
+        try:
+            await run_in_threadpool(self._render, client_of(request), path, data, waits)
+        finally:
+            waits.cancel()
+        sent = BackgroundTask(path.unlink, missing_ok=True)  # unless the client disconnects
+        return FileResponse(path, media_type="audio/wav", background=sent)
 
-    def _render(self, client: str, path: Path, data: bytes) -> None:
+    def _render(self, client: str, path: Path, data: bytes, waits: asyncio.Task[None]) -> None:
         with self.desk.actions.place(client):
-            render_to(path, data, self.soundfont)
+            render_to(path, data, self.soundfont, lambda: not waits.done())
+
+
+async def _until_gone(request: Request) -> None:
+    """Wait until the client of a request, whose body has been read, disconnects."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _lines(views: Iterator[dict[str, Any]]) -> Iterator[bytes]:

@@ -94,7 +94,7 @@ class Batch:
 
     def read(self, prefix: Prefix, ids: np.ndarray) -> None:
         """Append tokens to one sequence."""
-        recall, states = prefix.recall, [prefix.state] * len(ids)
+        recall, states = prefix.recall, [prefix.state] * len(ids)  # which takes them in turn
         if recall is None:
             self.network.advance(states, ids)
         else:

@@ -172,7 +172,7 @@ class Engine:
         # The least of those with a job, which never falls: newcomers begin with less by their credit.
         self._least = 0.0
         self._turn: list[JointDraw] = []  # the rows that advance, for `_turn_steps` more steps
-        self._turn_steps = 0
+        self._turn_steps = 0  # 0 also ends a turn early, when anything has come or gone
 
     def add(self, job: Job) -> None:
         """Add a request."""
@@ -196,7 +196,7 @@ class Engine:
             return False
         self._take_new()
         self._end_cancelled()
-        if self._turn_steps <= 0:  # as soon as anything has come or gone
+        if self._turn_steps <= 0:
             self._admit()
         if not self._beginning():
             self._read()
@@ -212,7 +212,7 @@ class Engine:
     def _take_new(self) -> None:
         while self._new:
             job = self._new.popleft()
-            self._begin(job.owner)
+            self._credit(job.owner)
             self._jobs.append(job)
             self._turn_steps = 0
 
@@ -249,9 +249,9 @@ class Engine:
         """Let an owner begin to be served before the others, but not as long as it had nothing."""
         if served := {row.job.owner for row in self._served} - {owner}:
             self._least = max(self._least, min(self._seconds[other] for other in served))
-            self._begin(owner)
+            self._credit(owner)
 
-    def _begin(self, owner: str) -> None:
+    def _credit(self, owner: str) -> None:
         """Let an owner have had at most its credit less than those who have had the least."""
         self._seconds[owner] = max(self._seconds.get(owner, 0.0), self._least - CREDIT_SECONDS)
 

@@ -193,7 +193,8 @@ class State:
         blocks, own = self._blocks()
         if own.any():
             self._shared += (Shared(self.network, blocks[own]),)
-            self.span.write(blocks + own, self.network.layout["blocks"].start)  # odd: shared
+            # To the kernel, an odd address is one of a shared block.
+            self.span.write(blocks + own, self.network.layout["blocks"].start)
         return State(self.network, self.span.copy(), self.noise, self._shared)
 
     def copy_in(self, network: KernelNetwork) -> State:

@@ -68,6 +68,12 @@ def test_a_renderer_that_takes_too_long_is_stopped(render, monkeypatch):
         render(two_notes("86f500"))  # ten minutes
 
 
+def test_a_renderer_ends_when_nobody_waits_for_the_file(tmp_path: Path):
+    with pytest.raises(AudioError, match="nobody waits for it"):
+        render_to(tmp_path / "a.wav", two_notes("86f500"), is_wanted=lambda: False)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_renderer_that_takes_too_much_memory_is_stopped(render, monkeypatch):
     monkeypatch.setattr(app.audio, "BOUNDS", Bounds(seconds=20, memory_bytes=1 << 30))
     assert render(example("trio-jazz"))

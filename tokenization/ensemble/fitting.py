@@ -173,11 +173,12 @@ class Fitting(EnsembleGrammar):
         places, sounds = PLACES[self._kind], SOUNDS[self._kind]
         pitched = (writes & sounds & (instrument < PITCHED)).nonzero()[0]
         drums = (writes & (sounds | places) & (instrument == DRUMS)).nonzero()[0]
+        begins = writes & places & (self._at < 0)
+        if not len(pitched) and not len(drums) and not begins.any():
+            return None
         bar = np.clip(self._bars - 1, 0, len(self._arrangement.role) - 1)
         role, middle = (of[bar, part] for of in (self._arrangement.role, self._arrangement.middle))
-        basses = (writes & places & (self._at < 0) & np.isin(role, (BASS, WALKS))).nonzero()[0]
-        if not len(pitched) and not len(drums) and not len(basses):
-            return None
+        basses = (begins & np.isin(role, (BASS, WALKS))).nonzero()[0]
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
         for row in drums.tolist():
             where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))

@@ -122,12 +122,13 @@ class WrittenScore:
         return self.bars[number]
 
 
-def place_graces(graces: list[WrittenNote], tick: int) -> list[WrittenNote]:
-    """Place grace notes before the tick of the note they lead to."""
+def place_graces(graces: Sequence[WrittenNote | None], tick: int) -> list[WrittenNote]:
+    """Place grace notes, of which some can be rests, before the tick of the note they lead to."""
     length = GRACE_TICKS if len(graces) > 1 else 2 * GRACE_TICKS
-    for distance, note in enumerate(reversed(graces), 1):
-        note.ticks, note.length = tick - distance * length, length
-    return graces
+    sounding = [(at, note) for at, note in enumerate(graces) if note is not None]
+    for at, note in sounding:
+        note.ticks, note.length = tick - (len(graces) - at) * length, length
+    return [note for _, note in sounding]
 
 
 # Bar starts and metres of a played score.

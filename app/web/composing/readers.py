@@ -17,6 +17,7 @@ from tokenization.workers import Bounds, Failed, Worker
 
 MOST_READERS = 6  # processes at a time, 60 MB each
 SPARED = 4  # of these, reserved for clients that have none running
+RENDERER = 2  # of these that a renderer of sound counts as: 20 minutes take it a gigabyte
 IDLE = 2  # kept for the next files
 # SECURITY.md promises reading within 2 seconds and this memory; writing a long piece as a score takes 6.
 BOUNDS = Bounds(seconds=10, memory_bytes=1 << 30)
@@ -35,7 +36,7 @@ class Readers:
 
     def ask(self, client: str, name: str, function: Callable[..., Answer], *values: Any) -> Answer:
         """Call a function of plain data in another process; error messages refer to the file by `name`."""
-        with self.place(client), self._lent() as reader:
+        with self.place(client, 1), self._lent() as reader:
             answer = reader.ask((function, values))
         if isinstance(answer, Failed):
             if answer.is_fault:
@@ -46,18 +47,21 @@ class Readers:
         return answer
 
     @contextmanager
-    def place(self, client: str) -> Iterator[None]:
-        """Let a client have a process of any kind within the context, waiting until there is a place for it."""
+    def place(self, client: str, size: int = RENDERER) -> Iterator[None]:
+        """Let a client have a process within the context, waiting until there is a place for it."""
+
+        def fits() -> bool:
+            spared = SPARED if self._busy[client] else 0
+            return self._busy.total() + size <= MOST_READERS - spared
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._busy.total() < MOST_READERS - (SPARED if self._busy[client] else 0)
-            )
-            self._busy[client] += 1
+            self._changed.wait_for(fits)
+            self._busy[client] += size
         try:
             yield
         finally:
             with self._changed:
-                self._busy -= Counter([client])  # drops clients without any
+                self._busy -= Counter({client: size})  # drops clients without any
                 self._changed.notify_all()
 
     @contextmanager

@@ -1,16 +1,27 @@
 """The life of a server: local by default, public on request, and ended in order."""
 
+import asyncio
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from gradio_client import Client
+from starlette.requests import Request
 
+from app.audio import AudioError
 from app.cli import main
 from app.commands.app import warnings
+from app.web import launch
 from app.web.guard import POLICY
+from app.web.launch import Endpoints
 from app.web.process import keep_gradio_local
 from tests.app.web.browser import MODEL, started
 
@@ -30,6 +41,39 @@ def test_the_command_warns_of_public_access():
     assert warnings("127.0.0.1", False) == []
     assert "no password" in warnings("0.0.0.0", False)[0]
     assert "public" in warnings("127.0.0.1", True)[0]
+
+
+def test_sound_is_not_rendered_on_for_a_client_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    left = threading.Event()
+
+    def render(
+        _path: Path, _midi: bytes, _font: Path | None, is_wanted: Callable[[], bool]
+    ) -> None:
+        assert is_wanted()
+        left.set()
+        while is_wanted():
+            time.sleep(0.01)
+        raise AudioError("nobody waits for it any more")
+
+    body = b'--X\r\nContent-Disposition: form-data; name="ask"\r\n\r\n{}\r\n--X--\r\n'
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> dict[str, object]:
+        if messages:
+            return messages.pop()
+        await asyncio.to_thread(left.wait)
+        return {"type": "http.disconnect"}
+
+    desk: Any = SimpleNamespace(
+        midi=lambda _: b"MThd", actions=SimpleNamespace(place=lambda _: nullcontext())
+    )
+    kind = (b"content-type", b"multipart/form-data; boundary=X")
+    request = Request({"type": "http", "method": "POST", "headers": [kind]}, receive)
+    monkeypatch.setattr(launch, "render_to", render)
+    with ThreadPoolExecutor(1) as thread, pytest.raises(AudioError, match="nobody waits"):
+        thread.submit(asyncio.run, Endpoints(desk, None, tmp_path).sound(request)).result(60)
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1"])

@@ -152,11 +152,13 @@ def memory_mb(processes: list[psutil.Process]) -> dict[int, float]:
     return taken
 
 
-async def watch(readings: list[tuple[float, dict[int, float]]], seconds: float) -> None:
-    """Record the time and the MB of each child process periodically."""
+async def watch(
+    readings: list[tuple[float, dict[int, float]]], server: psutil.Process, seconds: float
+) -> None:
+    """Record the time and the MB of each process of the server periodically."""
     while True:
-        children = psutil.Process().children(recursive=True)
-        readings.append((time.monotonic(), await asyncio.to_thread(memory_mb, children)))
+        processes = [server, *server.children(recursive=True)]
+        readings.append((time.monotonic(), await asyncio.to_thread(memory_mb, processes)))
         await asyncio.sleep(seconds)
 
 
@@ -193,7 +195,8 @@ async def measure(server: Server, given: Any) -> int:
     if given.hostile:  # whose first request would load the endpoints of programs, once
         async with visitor_from(server.address, 0) as client:
             await client.get(f"{API}/info")
-    watching = asyncio.create_task(watch(readings, given.seconds / READINGS))
+    own = psutil.Process(server.process.pid)
+    watching = asyncio.create_task(watch(readings, own, given.seconds / READINGS))
     await visitors(alone)
     for _ in range(TURNS // 2 if given.hostile else 0):
         # In a separate process, so that the hostile visitor does not slow down the honest ones here.

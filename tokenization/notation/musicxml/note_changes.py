@@ -77,7 +77,10 @@ def _find_again(score: OpenScore) -> None:
 
 
 def remove(score: OpenScore, note: Note) -> None:
-    """Remove a note: it becomes a rest, unless it is part of a chord or a grace note."""
+    """Remove a note: it becomes a rest, unless it is part of a chord or a single grace note.
+
+    Of two grace notes, the other would be as long as a single one.
+    """
     for bar, element in note.elements:
         measure = score.measures[score.part_of(note.source)][bar]
         place = next((n for n, one in enumerate(measure) if one is element), None)
@@ -85,20 +88,31 @@ def remove(score: OpenScore, note: Note) -> None:
             continue
         following = next((one for one in measure[place + 1 :] if one.tag in POSITIONING), None)
         joins = (
-            following.find("chord") if following is not None and following.tag == "note" else None
+            following.findall("chord") if following is not None and following.tag == "note" else []
         )
-        if element.find("chord") is not None or element.find("grace") is not None:
+        before = next((one for one in measure[:place][::-1] if one.tag in POSITIONING), None)
+        is_grace = element.find("grace") is not None
+        beside = [one for one in (before, following) if one is not None]
+        if is_grace and any(one.find("grace") is not None for one in beside):
+            _silence(element)
+        elif is_grace or element.find("chord") is not None:
             measure.remove(element)
-        elif joins is not None and following is not None:  # which now begins the chord
-            following.remove(joins)
+        elif joins and following is not None:  # which now begins the chord
+            for joined in joins:
+                following.remove(joined)
             measure.remove(following)
             measure[place] = following
             _move_on(measure, place, length_of(element) - length_of(following))
         else:
-            rest = [one for one in element if one.tag in OF_RESTS]
-            for name in ("dynamics", "end-dynamics", "attack", "release", "pizzicato"):
-                element.attrib.pop(name, None)
-            element[:] = [ET.Element("rest"), *rest]
+            _silence(element)
+
+
+def _silence(note: ET.Element) -> None:
+    """Turn a note into a rest."""
+    for name in ("dynamics", "end-dynamics", "attack", "release", "pizzicato"):
+        note.attrib.pop(name, None)
+    rest = [one for one in note if one.tag in OF_RESTS]
+    note[:] = [*note.findall("grace"), ET.Element("rest"), *rest]
 
 
 def _move_on(measure: ET.Element, place: int, divisions: float) -> None:

@@ -70,7 +70,7 @@ class PartReader:
         # The position: the tick where the divisions last changed, and the divisions since then.
         self._anchor, self._units = 0, 0.0
         self._chord_start = self._anchor, self._units
-        self._graces: list[WrittenNote] = []
+        self._graces: list[WrittenNote | None] = []
         self._dynamics: list[tuple[int, int]] = []  # (tick, velocity)
         self._unset: list[tuple[int, WrittenNote]] = []  # (tick, note) without a velocity
         for element in measure:
@@ -110,7 +110,9 @@ class PartReader:
             self._chord_start = self._anchor, self._units
             self._place_graces(self._tick())
             self._units += max(0.0, duration)
-        if element.find("rest") is not None or element.find("cue") is not None:
+        is_rest = element.find("rest") is not None
+        if is_rest or element.find("cue") is not None:
+            self._graces += [None] * (is_rest and grace)
             return
         note = self._sounding_note(element)
         if note is None:

@@ -91,8 +91,8 @@ def test_one_visitor_cannot_occupy_all_readers(readers: Readers, tmp_path: Path)
     assert len(found) == most + 1
 
 
-def test_whoever_has_sound_rendered_reads_less_meanwhile(readers: Readers):
-    with readers.place(SOMEBODY), readers.place(SOMEBODY):
+def test_whoever_has_sound_rendered_reads_afterwards(readers: Readers):
+    with readers.place(SOMEBODY):
         reading = threading.Thread(target=readers.ask, args=(SOMEBODY, "", abs, -1))
         reading.start()
         assert readers.ask("another", "", abs, -1) == 1

@@ -114,6 +114,22 @@ def test_a_deleted_note_becomes_a_rest_or_leaves_its_chord(name, draw):
     assert lengths(out) == lengths(data)
 
 
+def test_a_chord_whose_notes_say_so_twice_stays_where_it_is():
+    data = score(bars(note("C", 5, 4) + note("E", 5, 4, before="<chord/><chord/>") + rest(4)))
+    lower, upper = sorted(rows_of(data))
+    assert rows_of(made(data, {"change": "notes", "rows": [[lower, None]]})) == [upper]
+
+
+@pytest.mark.parametrize("deleted", [[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
+def test_grace_notes_keep_their_place_and_length_without_one_of_them(deleted: list[int]):
+    some = grace("D", 5) + grace("D", 5) + grace("F", 5, "<chord/>")
+    data = score(bars(note("C", 5, 4) + some + note("E", 5, 4)))
+    first, *graces, last = sorted(rows_of(data))
+    out = made(data, {"change": "notes", "rows": [[graces[n], None] for n in deleted]})
+    left = [row for n, row in enumerate(graces) if n not in deleted]
+    assert sorted(rows_of(out)) == [first, *left, last]
+
+
 @tried(named, st.integers(0, 4 * 96 - 1), st.integers(1, 100), st.integers(65, 90), st.data())
 def test_an_inserted_note_leaves_all_others_in_place(name, at, length, pitch, draw):
     data = SCORES[name]
