@@ -139,7 +139,7 @@ def _joint(rows: Iterable[Row], network: Network) -> list[JointDraw]:
 
 
 MOST_ROWS = 256  # in the batch, if memory allows
-MOST_BYTES = 3 << 29  # of their states, for the only engine of a process
+MOST_BYTES = 1 << 30  # of their states, for the only engine of a process
 STEP_ROWS = 64  # per step: more rows are no cheaper per row, and each waits longer
 KEPT_PROMPTS = 4  # read prompts without a request, kept so that another take can begin at once …
 KEPT_BYTES = 1 << 25  # … if their states are no larger
