@@ -179,7 +179,7 @@ class PreferenceConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RehearsalConfig:
-    """How a run keeps what its start knows (rehearsal.py): by takes from nothing of the start."""
+    """How a run keeps what its start knows (rehearsal.py): by takes of the start, from nothing or for some parts."""
 
     takes: int = 32
     bars: int = 8  # of each take

@@ -19,9 +19,11 @@ from torch import Tensor
 
 from musicgen.checkpoint import folder_of
 from musicgen.common.learning import generator_of
+from musicgen.generation.sampling import Sampling
 from musicgen.performer import Performer
 from musicgen.playable import find
 from musicgen.weights import load
+from tokenization.language import Language
 from tokenization.records import json_of
 from tokenization.whole_file import write_whole
 from training.config import RehearsalConfig, RunConfig
@@ -29,6 +31,7 @@ from training.log import StepSums
 from training.loop import RECALL, Run
 
 TAKES = "takes.json"  # in the folder of a run
+PARTS = 3, 13  # of a take that is asked for parts: from so many, to below
 CODE = RECALL + 1  # purpose of random draws, besides those of the loop
 
 
@@ -45,11 +48,23 @@ def draw(config: RunConfig, progress: Callable[[int, int], None]) -> None:
     if path.is_file():
         return
     model, drawn = find(config.start, "cpu"), []
-    for seed in range(asked.takes):
-        progress(seed, asked.takes)
-        [take] = model.continue_(bars=asked.bars, variations=1, draw=1, seed=seed)
+    for number in range(asked.takes):
+        progress(number, asked.takes)
+        # One in two is for parts of any kind and number, which few takes from nothing have.
+        idea = _parts(model.language, config.seed, number) if number % 2 else None
+        [take] = model.continue_(
+            bars=asked.bars, draw=1, seed=number, sampling=Sampling(), idea=idea
+        )
         drawn.append(model.language.encode(take.score).ids.tolist())
     write_whole(path, json.dumps(drawn).encode())
+
+
+def _parts(language: Language, *seed: int) -> dict[str, Any] | None:
+    """Return parts for a new piece as its idea, None in a language that names none."""
+    if (known := language.beginnings().get("parts")) is None:
+        return None
+    random = np.random.default_rng(seed)
+    return {"parts": random.choice(known, random.integers(*PARTS), replace=False).tolist()}
 
 
 class RehearsalRun(Run):

@@ -16,12 +16,15 @@ import torch
 
 from musicgen.checkpoint import (
     LONGEST_NAME_BYTES,
+    UP,
+    Card,
     folder_of,
     read_card,
     shipped,
     styles_folder,
 )
 from musicgen.common.learning import generator_of
+from musicgen.performer import Performer
 from musicgen.weights import load, save
 from tokenization.prepared import Prepared
 from tokenization.wording import counted
@@ -39,6 +42,8 @@ SOURCE = "midi"  # the kind of data set that a musician's files are
 FEWEST, MOST = 5, 200  # files
 HELD_OUT = 0.2  # of the works
 VALIDATE = 0  # purpose of random draws
+# Of the changes that were learned: nearly all of the gain, at half the cost to other music.
+STRENGTH = 0.8
 
 
 @dataclass(frozen=True)
@@ -145,12 +150,22 @@ class Gain:
         )  # type: ignore[return-value]
 
 
+def learned(config: RunConfig) -> tuple[Performer, Card]:
+    """Return the model of a run, with its changes as strong as in a style, and its card."""
+    model, card = load(Path(config.run) / MODEL)
+    with torch.no_grad():
+        for name, part in model.named_parameters():
+            if name.endswith(f".{UP}"):
+                part.mul_(STRENGTH)
+    return model, card
+
+
 def gain_of(config: RunConfig) -> Gain:
     """Measure the loss on the held-out pieces of a run, of the model that it started from and of the style."""
     assert config.start is not None, "a style has a base"
     batches, devices, means = Batches(config.data, config.seed), Devices(config.device), []
     counts = np.zeros(0)
-    for model, _ in map(load, (folder_of(config.start), Path(config.run) / MODEL)):
+    for model, _ in (load(folder_of(config.start)), learned(config)):
         model.to(devices.device)
         validation = Validation(config, batches, model)
         with torch.no_grad():
@@ -165,7 +180,7 @@ def write_style(learning: Learning, config: RunConfig, gain: Gain) -> dict[str, 
     """Write the style of a finished run, and return what its card says of it."""
     assert config.start is not None, "a style has a base"
     base_config, base = read_card(folder_of(config.start))
-    model, card = load(Path(config.run) / MODEL)
+    model, card = learned(config)
     own = [name for name, part in model.named_parameters() if part.requires_grad]
     model.config = base_config
     before, after = gain.means

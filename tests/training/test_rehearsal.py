@@ -10,11 +10,13 @@ import torch
 
 from musicgen.common.learning import generator_of
 from musicgen.weights import load
+from tests.evaluation.toys import write_model
 from tests.training.makers import RecordingListener, fitted, prepared_set, toy_config
+from tokenization.ensemble.tokens import PART
 from training.config import RehearsalConfig, RunConfig
 from training.data.batches import Batches
 from training.devices import Devices
-from training.rehearsal import CODE, TAKES, RehearsalRun, draw, foreseen
+from training.rehearsal import CODE, PARTS, TAKES, RehearsalRun, draw, foreseen
 
 ASKED = {"takes": 3, "bars": 2, "length": 24}
 
@@ -65,6 +67,17 @@ def test_the_targets_are_what_the_start_foresees_in_its_takes(data: Path, start:
         code = model.begin(generator_of(config.seed, CODE))
         expected = model(take[:, :-1], code)[0].log_softmax(-1).detach()
         assert np.allclose(targets, expected, atol=1e-5)
+
+
+def test_every_second_take_is_for_parts_of_any_kind(data: Path, tmp_path: Path):
+    base = write_model(tmp_path / "base", "ensemble", "sine_spe")
+    config = toy_config(tmp_path, data, start=base, model=None, rehearsal={**ASKED, "takes": 6})
+    Path(config.run).mkdir()
+    draw(config, lambda done, total: None)
+    takes = [np.array(ids) for ids in json.loads((Path(config.run) / TAKES).read_text())]
+    parts = [len({*ids[PART.holds(ids)].tolist()}) for ids in takes[1::2]]
+    assert min(parts) >= PARTS[0]
+    assert len({*parts}) > 1
 
 
 def test_a_rehearsal_needs_a_start(data: Path, tmp_path: Path):
