@@ -9,6 +9,7 @@ from musicgen.pieces import Prompt, empty_prompt, read_piece
 from tests.tools.measure.bands import big_band, organ_blues
 from tokenization.analysis.chords import CHORDS
 from tokenization.ensemble.habits import habits_of, in_key
+from tokenization.ensemble.habitual import PATTERN
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import AT, BAR, CHORD, HARMONY_ID, PITCH, VOCABULARY
@@ -82,6 +83,16 @@ def test_a_section_enters_together_and_in_one_rhythm():
     places = nats(found)[AT.start : AT.stop]
     assert places.argmax() == 20
     assert (places == places.max()).sum() == 1
+
+
+def test_a_rhythm_without_exceptions_is_kept_more_strictly():
+    found = grammar(True)
+    write(found, "alto_sax", "at_0", "length_12", "loudness_10", "pitch_67")
+    kept = nats(found)[AT.start + 40] - nats(found)[AT.start + 36]
+    exact, loose = [(60,)] * 4, [(60,)] * 3
+    assert habits_of_piano(exact, exact, exact, exact).exact == [1]
+    assert habits_of_piano(*[exact] * 9, loose).exact == [0]
+    assert kept == PATTERN[1] > PATTERN[0]
 
 
 def test_pitches_far_outside_a_part_are_disfavoured():
