@@ -6,7 +6,8 @@
   those of its first part.
 - *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
-- *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
+- *key*: pitches and chords stay in the key that was asked for, or are those of the given music under a plan, which
+  draws music away from its key.
 
 Letters: V tokens, P parts, S steps of a bar.
 """
@@ -49,8 +50,7 @@ FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
 DISTINCT = 0.1  # … and by so much more than that of any shorter period
-STRANGE = 0.5  # nats against the pitch classes that the given music lacks …
-PULLED = 2.0  # … and under a plan, which draws music away from its key
+STRANGE = 2.0  # nats against the pitch classes that the given music lacks
 OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
 HOME = 1.0  # … for its tonic chord …
 RELATIVE = -1.0  # … and for that of its relative
@@ -194,13 +194,13 @@ def _form(sheet: Sheet) -> int:
     return 0
 
 
-def strange(sheet: Sheet, nats: float) -> np.ndarray:
+def strange(sheet: Sheet) -> np.ndarray:
     """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,)."""
     pitched = sheet.instrument < PITCHED
     weight = np.bincount(sheet.value[pitched] % 12, LENGTHS[sheet.length[pitched]], 12)
     share = weight / max(weight.sum(), 1)
     # In steps of a quarter, so that no rounding decides.
-    return _by_class(-np.round(4 * nats * np.clip(1 - share * 24, 0, 1)) / 4)
+    return _by_class(-np.round(4 * STRANGE * np.clip(1 - share * 24, 0, 1)) / 4)
 
 
 def _by_class(of_class: np.ndarray) -> np.ndarray:

@@ -31,8 +31,6 @@ from tokenization.ensemble.grammar import (
 from tokenization.ensemble.habits import (
     FARTHEST,
     FIFTH,
-    PULLED,
-    STRANGE,
     Habits,
     habits_of,
     in_key,
@@ -73,7 +71,7 @@ PATTERN, REST = (2.5, 6.0), (5.0, 8.0)
 ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
-LEAPS = 1.25  # times the given share of leaps that is not too many
+LEAPS, SPARE = 1.25, 1  # times the given share of leaps, and so many more, are not too many
 FORM = 6.0  # nats against chords that break the form
 # Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
 # key, and twice for its chord, while the music is in another.
@@ -326,7 +324,7 @@ class Habitual(Grammar):
             nats[LEAVING] -= against
         last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
         leaps, moves = self._leaps[row, part], self._moves[row, part]
-        if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1):
+        if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1) + SPARE:
             is_leap = np.abs(np.arange(len(PITCH)) - last) >= FIFTH
             nats[PITCH.start : PITCH.stop] -= np.float32(LEAPING) * is_leap
 
@@ -361,12 +359,12 @@ def habitual(
         usual = 4 * sounds.sum() / max(sheet.bars.length.sum(), 1)
         asked = np.where(plan["density"] >= 0, LEVELS[plan["density"]], usual)
         scale = np.clip(asked / max(usual, 0.1), 0.25, 4)
-    keys, key = prompt[KEY.holds(prompt)], -1
+    keys, key, against = prompt[KEY.holds(prompt)], -1, np.zeros(len(VOCABULARY), np.float32)
     if len(sheet.bars):
-        is_drawn = bool({*plan} - {"return"})
-        against = strange(sheet, PULLED if is_drawn else STRANGE)
-        if is_drawn and (home := key_of(sheet, hears_bass=False)) is not None:
-            key = home
+        if {*plan} - {"return"}:  # a drawn plan
+            against = strange(sheet)
+            if (home := key_of(sheet, hears_bass=False)) is not None:
+                key = home
     elif len(keys):
         key = int(keys[0]) - KEY.start
         against = in_key(key)

@@ -131,6 +131,22 @@ def test_the_top_line_stays_where_it_was():
     assert 60 < found.floor[0] < 72
 
 
+def test_one_voice_may_leap_once_more_than_before():
+    rise, fall = (60, 62, 64, 65, 67, 69, 71, 72), (71, 69, 67, 65, 64, 62, 60, 62)
+    text = "begin flute"
+    for pitches in (rise[:4], rise[4:], fall[:4], fall[4:]):
+        text += " bar flute length_24 loudness_8"
+        text += "".join(f" at_{24 * beat} pitch_{pitch}" for beat, pitch in enumerate(pitches))
+    text = text.replace("length_24 loudness_8 at_0", "at_0 length_24 loudness_8") + " bar"
+    ids = np.array([VOCABULARY.id(name) for name in text.split()])
+    found = LANGUAGE.grammar(ids, prompt_bars=4, bars=4, free=False)
+    found.take(ids)
+    write(found, "flute", "at_0", "length_24", "loudness_8", "pitch_60", "at_24")
+    assert nats(found)[PITCH.start + 67] == nats(found)[PITCH.start + 66]
+    write(found, "pitch_67", "at_48")
+    assert nats(found)[PITCH.start + 60] < nats(found)[PITCH.start + 61]
+
+
 def test_habits_can_be_lifted():
     assert grammar(False, free=True).bias() is None
 
