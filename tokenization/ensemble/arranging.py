@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenization.ensemble.promises import IS_SINGLE
 from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
@@ -39,11 +40,18 @@ class Arrangement:
 
     @classmethod
     def of(
-        cls, parts: np.ndarray, written: np.ndarray, back: np.ndarray, first: int = 0
+        cls,
+        parts: np.ndarray,
+        written: np.ndarray,
+        back: np.ndarray,
+        first: int = 0,
+        *,
+        to_melody: bool = False,
     ) -> Arrangement:
         """Return what the written parts of these instruments do, by how many bars back each bar returns.
 
-        `first` is the bar of the first downbeat.
+        `first` is the bar of the first downbeat. A part written alone has a role, chords, if it is `to_melody`,
+        one voice that is all that is given, and can play them.
         """
         chosen = np.flatnonzero(written & (parts < PITCHED) & ~np.isin(parts, BASSES))
         role, rank = np.full(len(parts), NO_ROLE), np.zeros(len(parts), dtype=np.int64)
@@ -54,6 +62,8 @@ class Arrangement:
             for part in chosen.tolist():
                 rank[part] = (role[:part] == role[part]).sum()
             role[written & np.isin(parts, BASSES)] = BASS
+        elif to_melody and len(chosen) and not IS_SINGLE[parts[chosen[0]]]:
+            role[chosen] = CHORDS
         section = sections_of(back, first)[:, None]
         role = np.where(section % 2, EXCHANGED[role], role)
         return cls(role=role, middle=MIDDLES[role] + HIGHER[section % len(HIGHER)] + APART * rank)

@@ -160,7 +160,14 @@ class Fitting(EnsembleGrammar):
         """Return the grammar of the `written` ones of these parts, which have roles if `back` says what returns."""
         returns = returns_of(given) if back is None else back
         first = first_downbeat(given)
-        arrangement = Arrangement.of(parts, written & (back is not None), returns, first)
+        onset = given.onset[given.instrument < PITCHED]
+        arrangement = Arrangement.of(
+            parts,
+            written & (back is not None),
+            returns,
+            first,
+            to_melody=len(np.unique(onset)) == len(onset) > 0,
+        )
         groove = Groove.of(given, phrases_of(returns, first))
         return cls(Given.of(given), arrangement, groove, **rules)
 

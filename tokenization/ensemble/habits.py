@@ -2,7 +2,8 @@
 
 - *amount*: how many notes a bar a part has, which a plan scales.
 - *rhythm*: where most onsets of a part recur after one, two, four or eight bars, the next bar is expected to have those
-  of the bar one period before. In a section, such as saxes, that has moved together, they are those of its first part.
+  of the bar one period before, the more so if all did. In a section, such as saxes, that has moved together, they are
+  those of its first part.
 - *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
@@ -72,6 +73,9 @@ class Habits:
     leader: np.ndarray  # (P,) the part that it moves with, −1 for none
     last: np.ndarray  # (bars, P, S) whether each part attacks a step, the latest given bar first
     period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
+    exact: (
+        np.ndarray
+    )  # (P,) 1 if they do so without exception, or are always those of its leader; else 0
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
@@ -127,15 +131,18 @@ def habits_of(
             top = np.zeros(len(onset), value.dtype)
             np.maximum.at(top, at, value)
             floor[part] = top.min() - extra
+    leader, last = _leaders(sheet, judged), history(sheet)
+    period = np.array([recurring(last[:, part], bars) * judged[part] for part in range(count)], int)
     return Habits(
         parts=sheet.parts,
         judged=judged,
         rate=rate,
         plays=judged & (played[:, first:].mean(1) >= OFTEN) & plays,
-        leader=_leaders(sheet, judged),
-        last=(last := history(sheet)),
-        period=np.array(
-            [recurring(last[:, part], bars) * judged[part] for part in range(count)], int
+        leader=leader,
+        last=last,
+        period=period,
+        exact=np.array(
+            [_is_exact(last, bars, part, leader[part], period[part]) for part in range(count)], int
         ),
         low=low,
         high=high,
@@ -231,6 +238,15 @@ def recurring(past: np.ndarray, bars: int) -> int:
         if len(share) and share.mean() > best + MARGIN:
             best, chosen = float(share.mean()), period
     return chosen
+
+
+def _is_exact(last: np.ndarray, bars: int, part: int, leader: int, period: int) -> bool:
+    """Return whether the onsets of a part are those of its leader, or recur, in all of the last bars."""
+    if leader >= 0:
+        return np.array_equal(last[:, part], last[:, leader])
+    known = min(COMPARED, bars - period)
+    then = last[period : period + known, part]
+    return period > 0 and np.array_equal(last[:known, part], then)
 
 
 def history(sheet: Sheet) -> np.ndarray:

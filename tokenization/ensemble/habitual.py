@@ -66,12 +66,12 @@ FADING = 0.75  # per bar, of the weight of older new bars in how much a part pla
 AMOUNT = 2.0  # nats for each octave by which a part plays too little or too much …
 SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
-PATTERN = 2.5  # nats against what breaks a rhythm …
-# … and against parts that rest where they are expected, or play where they rest
-ENTRY, REST = 8.0, 5.0
+# Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions.
+PATTERN, REST = (2.5, 6.0), (5.0, 8.0)
+ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
-LEAPS = 1.25  # times the given share of leaps that is not too many
+LEAPS, SPARE = 1.25, 1  # times the given share of leaps, and so many more, are not too many
 FORM = 6.0  # nats against chords that break the form
 # Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
 # key, and twice for its chord, while the music is in another.
@@ -250,10 +250,11 @@ class Habitual(Grammar):
             if not habits.judged[part]:
                 continue
             leader = int(habits.leader[part])
+            rest = REST[habits.exact[part]]
             if leader >= 0:
-                wish[part] = ENTRY if self._now[row, leader].any() else -REST
+                wish[part] = ENTRY if self._now[row, leader].any() else -rest
             elif habits.plays[part] and (expected := self._expected(row, part)) is not None:
-                wish[part] = ENTRY if expected.any() else -REST
+                wish[part] = ENTRY if expected.any() else -rest
             if habits.plays[part] or not wish[part]:
                 wish[part] += self._more[row, part]
         # A token that skips parts has the strongest wish for one of them against it.
@@ -294,10 +295,11 @@ class Habitual(Grammar):
         expected = self._expected(row, part)
         if expected is not None:
             later = np.flatnonzero(expected[at + 1 :]) + at + 1
-            nats[AT.start : AT.stop] -= np.float32(PATTERN)
+            against = np.float32(PATTERN[habits.exact[part]])
+            nats[AT.start : AT.stop] -= against
             if len(later):
-                nats[AT.start + later[0]] += np.float32(PATTERN)
-                nats[LEAVING] -= np.float32(PATTERN)
+                nats[AT.start + later[0]] += against
+                nats[LEAVING] -= against
         more = float(self._more[row, part])
         if self._kind[row] == AFTER_VALUE and more:
             nats[LEAVING] -= np.float32(max(more, 0) / 2)
@@ -322,7 +324,7 @@ class Habitual(Grammar):
             nats[LEAVING] -= against
         last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
         leaps, moves = self._leaps[row, part], self._moves[row, part]
-        if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1):
+        if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1) + SPARE:
             is_leap = np.abs(np.arange(len(PITCH)) - last) >= FIFTH
             nats[PITCH.start : PITCH.stop] -= np.float32(LEAPING) * is_leap
 

@@ -1,6 +1,7 @@
 """New parts fit the given ones: they return with them, and prefer their chords, space and roles, whatever the model."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,6 +127,13 @@ def test_several_parts_have_different_roles_and_one_part_has_none():
     assert pads.middle[0, 2] > pads.middle[0, 0]  # of the same role
     alone = Arrangement.of(parts, np.array([True, False, False, True]), np.zeros(4, int))
     assert (alone.role == NO_ROLE).all()
+
+
+@pytest.mark.parametrize(("part", "role"), [(PIANO, CHORDS), (PART_NAMES.index("flute"), NO_ROLE)])
+def test_one_part_plays_chords_to_a_melody_if_it_can(part: int, role: int):
+    parts, written = np.array([PIANO, part]), np.array([False, True])
+    found = Arrangement.of(parts, written, np.zeros(4, int), to_melody=True)
+    assert (found.role == [NO_ROLE, role]).all()
 
 
 def test_given_tones_and_chords_are_summed_over_spans():

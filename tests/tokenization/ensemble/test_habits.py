@@ -9,6 +9,7 @@ from musicgen.pieces import Prompt, empty_prompt, read_piece
 from tests.tools.measure.bands import big_band, organ_blues
 from tokenization.analysis.chords import CHORDS
 from tokenization.ensemble.habits import habits_of, in_key, strange
+from tokenization.ensemble.habitual import PATTERN
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import AT, BAR, CHORD, HARMONY_ID, PITCH, VOCABULARY
@@ -84,6 +85,16 @@ def test_a_section_enters_together_and_in_one_rhythm():
     assert (places == places.max()).sum() == 1
 
 
+def test_a_rhythm_without_exceptions_is_kept_more_strictly():
+    found = grammar(True)
+    write(found, "alto_sax", "at_0", "length_12", "loudness_10", "pitch_67")
+    kept = nats(found)[AT.start + 40] - nats(found)[AT.start + 36]
+    exact, loose = [(60,)] * 4, [(60,)] * 3
+    assert habits_of_piano(exact, exact, exact, exact).exact == [1]
+    assert habits_of_piano(*[exact] * 9, loose).exact == [0]
+    assert kept == PATTERN[1] > PATTERN[0]
+
+
 def test_pitches_far_outside_a_part_are_disfavoured():
     found = grammar(False)
     write(found, "distorted_guitar", "at_0", "length_12", "loudness_10")
@@ -118,6 +129,22 @@ def test_the_top_line_stays_where_it_was():
     found = habits_of_piano(chords, chords)
     assert found.low[0] < 40
     assert 60 < found.floor[0] < 72
+
+
+def test_one_voice_may_leap_once_more_than_before():
+    rise, fall = (60, 62, 64, 65, 67, 69, 71, 72), (71, 69, 67, 65, 64, 62, 60, 62)
+    text = "begin flute"
+    for pitches in (rise[:4], rise[4:], fall[:4], fall[4:]):
+        text += " bar flute length_24 loudness_8"
+        text += "".join(f" at_{24 * beat} pitch_{pitch}" for beat, pitch in enumerate(pitches))
+    text = text.replace("length_24 loudness_8 at_0", "at_0 length_24 loudness_8") + " bar"
+    ids = np.array([VOCABULARY.id(name) for name in text.split()])
+    found = LANGUAGE.grammar(ids, prompt_bars=4, bars=4, free=False)
+    found.take(ids)
+    write(found, "flute", "at_0", "length_24", "loudness_8", "pitch_60", "at_24")
+    assert nats(found)[PITCH.start + 67] == nats(found)[PITCH.start + 66]
+    write(found, "pitch_67", "at_48")
+    assert nats(found)[PITCH.start + 60] < nats(found)[PITCH.start + 61]
 
 
 def test_habits_can_be_lifted():

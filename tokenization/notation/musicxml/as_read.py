@@ -24,7 +24,7 @@ GRIDS = {4: 0.0, 3: 0.012, 8: 0.03, 6: 0.04, 12: 0.3, 24: 0.6}
 EIGHTH_GRIDS = {2: 0.0, 4: 0.03, 3: 0.05, 6: 0.3, 12: 0.6}
 MERGED = 0.15  # the cost of onsets that a grid does not keep apart
 LOST = 1.0  # that of notes of one pitch, which become one note
-APART = 1 / 12  # of a beat: onsets that are nearer are one chord
+APART = 1 / 12  # of a beat: onsets that are nearer are one chord, or one note if they repeat it
 EARLY = 1 / 16  # of a beat: how early a note of the next beat can be
 # Swing: the place of the second eighth of a beat, and the least number of beats that have it.
 SWUNG, SWUNG_RANGE, LEAST_SWUNG, MOST_OTHERS = (0.57, 0.72), (0.4, 0.85), 8, 1.0
@@ -115,19 +115,31 @@ def rounded(
 
 def _grid_of(places: Sequence[float], pitches: Sequence[int], grids: Mapping[int, float]) -> int:
     """Return the number of parts of a beat to which its onsets are rounded."""
-    ordered = sorted(places)
-    distinct = [
-        one for before, one in zip([-1.0, *ordered], ordered, strict=False) if one > before + APART
-    ]
-    notes = [*zip(places, pitches, strict=True)]
+    by_pitch: defaultdict[int, list[float]] = defaultdict(list)
+    for place, pitch in zip(places, pitches, strict=True):
+        by_pitch[pitch].append(place)
+    distinct, repeated = _distinct(places), [*map(_distinct, by_pitch.values())]
 
     def cost(grid: int) -> float:
         deviation = sum(abs(place - round(place * grid) / grid) for place in places) / len(places)
-        merged = len(distinct) - len({round(place * grid) for place in distinct})
-        lost = len(notes) - len({(round(place * grid), pitch) for place, pitch in notes})
-        return round(deviation + grids[grid] + MERGED * max(0, merged) + LOST * lost, 9)
+        merged, lost = _merged(distinct, grid), sum(_merged(own, grid) for own in repeated)
+        return round(deviation + grids[grid] + MERGED * merged + LOST * lost, 9)
 
     return min(grids, key=cost)
+
+
+def _distinct(places: Sequence[float]) -> list[float]:
+    """Return the onsets that are apart from those before."""
+    found: list[float] = []
+    for place in sorted(places):
+        if not found or place > found[-1] + APART:
+            found.append(place)
+    return found
+
+
+def _merged(places: Sequence[float], grid: int) -> int:
+    """Return how many onsets are lost by rounding."""
+    return len(places) - len({round(place * grid) for place in places})
 
 
 def _off_beats(places: Sequence[float]) -> list[float]:

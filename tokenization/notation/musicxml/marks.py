@@ -194,7 +194,9 @@ def _direction(measure: ET.Element, placement: str, offset: int) -> ET.Element:
 def _write_tempo(measure: ET.Element, tempo: Tempo, bar: Bar) -> None:
     if not tempo.is_shown:
         _move(measure, "forward", tempo.at - bar.start)
-        add(measure, "sound", tempo=f"{tempo.per_minute:g}")
+        direction = _direction(measure, "above", 0)
+        add(direction[0], "words", " ")  # without words, MuseScore shows the tempo
+        add(direction, "sound", tempo=f"{tempo.per_minute:g}")
         _move(measure, "backup", tempo.at - bar.start)
         return
     unit, dots, quarters = beat_of(bar.time)

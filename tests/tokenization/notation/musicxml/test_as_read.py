@@ -62,6 +62,15 @@ def test_a_triplet_is_a_complete_tuplet():
     assert kinds == ["start", "stop"] * 4
 
 
+def test_a_note_that_is_struck_twice_at_once_is_one_note():
+    beats = [(float(n), 1.0, 60 + n) for n in range(8)]
+    clean, twice = (
+        written(played([*beats, *more], Track("Piano", 0)))
+        for more in ([], [(3.958, 0.04, 64), (5.042, 0.9, 65)])
+    )
+    assert ET.tostring(clean) == ET.tostring(twice)
+
+
 def test_the_key_of_the_file_is_kept_where_it_changes():
     score = played(
         [(n, 1, 60) for n in range(8)], Track("Alto Sax", 65), key_signature=(1, False),

@@ -67,6 +67,16 @@ def test_notes_metres_and_tempos_read_back(score: Score):
         assert found.meters == score.meters.replace(onset_ticks=score.meters.onset_ticks * 20)
 
 
+def test_tempos_that_do_not_last_are_played_but_not_printed():
+    score = piece(SCALE)
+    tempos = Tempos([0, 24, 48, 72], [90.0, 86.0, 80.0, 90.0])
+    data = write_musicxml(score.replace(tempos=tempos))
+    assert read_file(data).tempos.beats_per_minute.tolist() == tempos.beats_per_minute.tolist()
+    directions = ET.fromstring(data).findall(".//direction[sound]")
+    assert [one.findtext("direction-type/words") for one in directions] == [None, " ", " ", " "]
+    assert not ET.fromstring(data).findall(".//measure/sound")
+
+
 @settings(max_examples=40)
 @given(
     st.lists(
