@@ -1,7 +1,8 @@
 """Rehearsal: a run that learns other music keeps what its start foresees in takes of its own.
 
-On the beginning of one take, each step adds the divergence of the next tokens' distributions from those of the start
-(Hinton et al. 2015). The takes stand for all that the start knows, so none of its data has to be at hand.
+From the first bar of one take on, each step adds the divergence of the next tokens' distributions from those of the
+start (Hinton et al. 2015). The takes stand for all that the start knows, so none of its data has to be at hand. What
+comes before, such as the parts, is free: a piece from nothing then begins like the music that is learned.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from musicgen.generation.sampling import Sampling
 from musicgen.performer import Performer
 from musicgen.playable import find
 from musicgen.weights import load
-from tokenization.language import Language
+from tokenization.language import Language, language_from_spec
 from tokenization.records import json_of
 from tokenization.whole_file import write_whole
 from training.config import RehearsalConfig, RunConfig
@@ -73,25 +74,27 @@ class RehearsalRun(Run):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         assert self.config.start is not None, "RunConfig checks this"
-        stop, device = settings(self.config).length + 1, self.devices.device
-        drawn: list[list[int]] = json_of(self.folder / TAKES)
-        self.takes = [torch.tensor([ids[:stop]], device=device) for ids in drawn]
-        self.code = self.model.begin(generator_of(self.config.seed, CODE))
+        length, device = settings(self.config).length, self.devices.device
+        bars = language_from_spec(self.language).bars
+        code = self.model.begin(generator_of(self.config.seed, CODE))
+        self.takes = []
+        for ids in json_of(self.folder / TAKES):
+            first = int(bars(np.array(ids))[0])
+            tokens = torch.tensor([ids[: first + length + 1]], device=device)
+            self.takes.append(partial(foreseen, tokens=tokens, code=code, first=first))
         start = self.devices.module_of(load(folder_of(self.config.start), device)[0])
         with torch.no_grad():
-            self.foreseen = [
-                start(partial(foreseen, tokens=take, code=self.code)) for take in self.takes
-            ]
+            self.foreseen = [start(take) for take in self.takes]
 
     def learn_from(self, number: int, batch: np.ndarray, sums: StepSums) -> None:
         """Add the gradients of a step, and those of rehearsing the next take."""
         super().learn_from(number, batch, sums)
         which = number % len(self.takes)
-        now = self.module(partial(foreseen, tokens=self.takes[which], code=self.code))
+        now = self.module(self.takes[which])
         forgotten = F.kl_div(now, self.foreseen[which], log_target=True, reduction="batchmean")
         (settings(self.config).weight * forgotten).backward()
 
 
-def foreseen(model: Performer, tokens: Tensor, code: Any) -> Tensor:
-    """Return the log-probabilities of the token after each of a take's, (1, T + 1) → (T, V)."""
-    return F.log_softmax(model(tokens[:, :-1], code)[0].float(), -1)
+def foreseen(model: Performer, tokens: Tensor, code: Any, first: int) -> Tensor:
+    """Return the log-probabilities of the token after each of a take's but the `first`, (1, T + 1) → (T − first, V)."""
+    return F.log_softmax(model(tokens[:, :-1], code)[0, first:].float(), -1)
