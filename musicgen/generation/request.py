@@ -14,7 +14,7 @@ from musicgen.generation.sampling import MUSICAL, Kinds, Sampling
 from tokenization.grammar import Grammar
 from tokenization.records import whole_number
 
-DRAWN = 4  # by default, by commands, library and endpoints: on two processors in less than twice the time of one
+DRAWN = 4  # by default, by commands, library and endpoints: on two processors in less than twice the time a token
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ import numpy as np
 
 from musicgen.kernel.host import Span
 from musicgen.kernel.network import KernelNetwork, State
-from tokenization.processes import THREADS, processors
 
 MOST_LANES = 4
 
@@ -113,6 +112,8 @@ def _threads() -> int:
     """Return how many threads this process may use, or the user lets it."""
     if sys.platform == "emscripten":
         return 1
+    from tokenization.processes import THREADS, processors  # which a browser cannot import
+
     asked = os.environ.get(THREADS, "")
     return min(
         MOST_LANES, processors(), int(asked) if asked.isdigit() and int(asked) else MOST_LANES

@@ -66,6 +66,6 @@ def test_there_are_as_many_lanes_as_processors_and_as_threads_that_the_user_lets
     asked: str, most: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    monkeypatch.setattr("musicgen.kernel.lanes.processors", lambda: 3)
+    monkeypatch.setattr("tokenization.processes.processors", lambda: 3)
     model = toy_model()
     assert Lanes(lambda: network_of(model)).most == most  # type: ignore[arg-type, return-value]
