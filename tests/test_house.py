@@ -44,7 +44,8 @@ LEARN = {
 }  # fmt: skip
 # Modules of the lowest layer that are not about music, for all to use.
 WITHOUT_MUSIC = {
-    "tokenization.grammar", "tokenization.processes", "tokenization.records", "tokenization.whole_file",
+    "tokenization.analysis.notated", "tokenization.grammar", "tokenization.processes", "tokenization.records",
+    "tokenization.whole_file",
 }  # fmt: skip
 MOST_LINES = 500  # of a file
 SOURCES = sources()

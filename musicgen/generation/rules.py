@@ -12,7 +12,7 @@ import numpy as np
 
 from musicgen.parts import BAR, NOTE, ONSET, PART, VALUES
 from musicgen.recall import COUNT, NAMED, Recall
-from tokenization.analysis.playing import is_notated
+from tokenization.analysis.notated import is_notated
 
 Nats = Iterator[tuple["int | np.ndarray", float]]
 """Tokens, and what is added to their logits."""

@@ -16,10 +16,6 @@ from tokenization.score import Score, cut_at_next_strike
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)  # odd
 
 
-# Music is notated if its COMMON commonest lengths make up more than this share of its notes; played music has more.
-COMMON, NOTATED = 4, 0.7
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Playing:
     """The given notes as heard and as played, in ticks of the heard score: (N,) each."""
@@ -95,9 +91,3 @@ def playing_of(played: Score, heard: Score, steps_per_beat: int) -> Playing:
         heard=(notes.velocity[found], notes.duration_ticks[found]),
         exact=(exact.velocity[at], duration),
     )
-
-
-def is_notated(lengths: np.ndarray) -> bool:
-    """Return whether few of the lengths, (N,) integers, make up most of them, as in scores."""
-    counts = np.sort(np.bincount(lengths))
-    return bool(counts[-COMMON:].sum() > NOTATED * len(lengths))

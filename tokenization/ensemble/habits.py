@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from tokenization.analysis.chords import ROOTS, TONES
-from tokenization.analysis.playing import is_notated
+from tokenization.analysis.notated import is_notated
 from tokenization.ensemble.grammar import TONICS
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
