@@ -326,17 +326,16 @@ def encoding_of(config: ModelConfig) -> str:
 
 def _read_network(folder: Path, device: str, sha256: str) -> Network:
     """Place the weights in a kernel, or in torch if the kernel does not know a part of the model."""
-    config, _ = read_card(folder)
+    config, card = read_card(folder)
     if lacking(config):
         from musicgen.eager import EagerNetwork
 
         return EagerNetwork(_read_performer(folder, device, sha256))
     if device not in ("auto", "cpu"):
         device_of(device)  # which says what there is
+    _check_same(card, sha256)
 
     def in_kernel() -> KernelNetwork:
-        config, card = read_card(folder)
-        _check_same(card, sha256)
         path, tensors = tensors_of_model(folder, config, card)
         return KernelNetwork(config, tensors, path)
 

@@ -79,7 +79,8 @@ class JointDraw:
         ended = self.keep(possible)
         if not self.rows:
             return ended
-        bias = _BIAS[allowed[possible].view(np.uint8)]
+        allowed = allowed[possible]
+        bias = _BIAS[allowed.view(np.uint8)]
         if (preferred := self._grammar.bias()) is not None:
             bias += preferred[:, : self._tokens]
         for row, own in zip(self.rows, bias, strict=True):
@@ -88,7 +89,7 @@ class JointDraw:
         unguided = [row.twin.state.logits_at if row.twin else 0 for row in self.rows]
         uniforms = np.array([row.random.random() for row in self.rows])
         unlimited = np.array([harmony_is_free(row.prefixes[0].recall) for row in self.rows])
-        unlimited &= allowed[possible][:, self._chords].any(axis=1)
+        unlimited &= allowed[:, self._chords].any(axis=1)
         tokens = self._draws.draw(logits, unguided, bias, uniforms, unlimited)
         if (damaged := tokens < 0).any():
             ended += self.keep(~damaged)

@@ -92,9 +92,7 @@ def music_of(sequence: Recall) -> str:
 
 
 def harmony_is_free(sequence: Recall | None) -> bool:
-    """Return whether min-p does not limit chords: the harmony of given scores and bands would stand still without rare
-    ones.
-    """
+    """Return whether rare chords are left possible: without them, the harmony of scores and bands stands still."""
     return sequence is not None and sequence.given >= 0 and music_of(sequence) != PERFORMANCE
 
 

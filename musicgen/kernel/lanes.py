@@ -84,9 +84,9 @@ class Lanes:
             self.lanes[lane].advance(inner, tokens[own], some, strengths[own])
 
         first, *others = sorted(set(lane_of.tolist()))
-        pool = self._pool or ThreadPoolExecutor(MOST_LANES, "lane") if others else None
-        self._pool = pool or self._pool
-        waited = [pool.submit(advance, lane) for lane in others] if pool else []
+        if others and self._pool is None:
+            self._pool = ThreadPoolExecutor(MOST_LANES, "lane")
+        waited = [self._pool.submit(advance, lane) for lane in others] if self._pool else []
         try:
             advance(first)
         finally:

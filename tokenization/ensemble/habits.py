@@ -73,9 +73,8 @@ class Habits:
     leader: np.ndarray  # (P,) the part that it moves with, −1 for none
     last: np.ndarray  # (bars, P, S) whether each part attacks a step, the latest given bar first
     period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
-    exact: (
-        np.ndarray
-    )  # (P,) 1 if they do so without exception, or are always those of its leader; else 0
+    # (P,) 1 if they do so without exception, or are always those of its leader; else 0
+    exact: np.ndarray
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice

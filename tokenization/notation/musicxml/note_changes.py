@@ -92,8 +92,8 @@ def remove(score: OpenScore, note: Note) -> None:
         )
         before = next((one for one in measure[:place][::-1] if one.tag in POSITIONING), None)
         is_grace = element.find("grace") is not None
-        beside = [one for one in (before, following) if one is not None]
-        if is_grace and any(one.find("grace") is not None for one in beside):
+        neighbours = [one for one in (before, following) if one is not None]
+        if is_grace and any(one.find("grace") is not None for one in neighbours):
             _silence(element)
         elif is_grace or element.find("chord") is not None:
             measure.remove(element)
