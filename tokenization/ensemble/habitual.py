@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenization.analysis.chords import ROOTS
+from tokenization.analysis.chords import ROOTS, TONES
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.grammar import (
@@ -55,6 +55,8 @@ from tokenization.ensemble.tokens import (
     PART,
     PITCH,
     PITCHED,
+    PLAYERS,
+    PLAYERS_1,
     STEPS_PER_SUBBEAT,
     VOCABULARY,
     VOICE,
@@ -68,6 +70,10 @@ SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
 # Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions.
 PATTERN, REST = (2.5, 6.0), (5.0, 8.0)
+# In scores, nats for bars in which not all parts play, which become rare as a score is written, and against chords
+# after the first one of a bar, which become frequent.
+FEWER, CALM = 1.0, 0.7
+FULL = 4.0  # nats against more parts than the plan of a bar has, unless a rhythm expects them
 ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
@@ -99,6 +105,9 @@ class Habitual(Grammar):
         self._past = habits.last[None].copy()  # of the bars before, the latest first
         self._period = habits.period[None].copy()  # bars after which the onsets of a part recur
         self._count = np.zeros((1, count), np.int64)  # notes in the bar
+        self._players = np.zeros(1, np.int64)  # that the bar's plan has, or 0
+        # The numbers of players below that of a score, whose bars are favoured.
+        self._fewer = max(int((habits.parts != HARMONY).sum()) - 1, 0) * habits.is_score
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
@@ -106,6 +115,8 @@ class Habitual(Grammar):
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
         self._chord = np.zeros((1, LONGEST_BAR), np.int64)
+        chords = sheet.value[sheet.instrument == HARMONY]
+        self._sounding = np.full(1, chords[-1] if len(chords) else -1)  # the chord before the bar
         place = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
         back = self._given - 1 - sheet.bar
         own = (sheet.instrument == HARMONY) & (back < habits.form)
@@ -139,6 +150,10 @@ class Habitual(Grammar):
             return
         if token == BAR:
             self._begin_bar(row)
+        elif PLAYERS_1 <= token < PLAYERS_1 + PLAYERS:
+            self._players[row] = (
+                token - PLAYERS_1 + 1
+            ) % PLAYERS  # the last number means more, too
         elif PART.start <= token < PART.stop:
             self._last[row] = self._part[row]
             self._pending[row], self._has_voice[row] = token - PART.start, False
@@ -170,9 +185,18 @@ class Habitual(Grammar):
             if self._habits.form:
                 self._chords[row, 1:] = self._chords[row, :-1]
                 self._chords[row, 0] = self._chord[row]
+            self._sounding[row] = self._chord_at(row, LONGEST_BAR)
         self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
+        self._players[row] = 0
         self._part[row] = self._pending[row] = self._at[row] = -1
+
+    def _chord_at(self, row: int, at: int) -> int:
+        """Return the chord that sounds at a step of the bar, −1 for none."""
+        chords = self._chord[row, : at + 1]
+        return (
+            int(chords[chords > 0][-1]) - CHORD.start if chords.any() else int(self._sounding[row])
+        )
 
     def _go_home(self, row: int, nats: np.ndarray) -> None:
         """Open with the tonic of the key that was asked for, and favour its triad while the music has another key."""
@@ -229,6 +253,7 @@ class Habitual(Grammar):
         for row, nats in enumerate(found):
             kind, part = int(self._kind[row]), int(self._part[row])
             nats += self._habits.strange
+            nats[PLAYERS_1 : PLAYERS_1 + self._fewer] += np.float32(FEWER)
             if self._habits.key >= 0:
                 self._go_home(row, nats)
             is_named = kind == NAMED and self._at[row] < 0
@@ -246,6 +271,8 @@ class Habitual(Grammar):
         if self._kind[row] == NAMED:
             last = int(self._last[row])
         wish = np.zeros(len(habits.parts))
+        playing = (self._count[row] > 0) & (habits.parts != HARMONY)
+        is_full = 0 < self._players[row] <= playing.sum()
         for part in range(last + 1, len(habits.parts)):
             if not habits.judged[part]:
                 continue
@@ -255,7 +282,9 @@ class Habitual(Grammar):
                 wish[part] = ENTRY if self._now[row, leader].any() else -rest
             elif habits.plays[part] and (expected := self._expected(row, part)) is not None:
                 wish[part] = ENTRY if expected.any() else -rest
-            if habits.plays[part] or not wish[part]:
+            if is_full and not wish[part]:
+                wish[part] = -FULL
+            elif habits.plays[part] or not wish[part]:
                 wish[part] += self._more[row, part]
         # A token that skips parts has the strongest wish for one of them against it.
         skipped = np.maximum.accumulate(np.append(0, np.maximum(wish[last + 1 :], 0)))
@@ -288,6 +317,7 @@ class Habitual(Grammar):
         """Keep the rhythm of a part, and how much it plays."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
+            nats[AT.start + 1 : AT.stop] -= np.float32(CALM * habits.is_score)
             self._form_places(row, at, nats)
             return
         if not habits.judged[part] or habits.parts[part] == DRUMS:
@@ -318,6 +348,9 @@ class Habitual(Grammar):
         if not habits.judged[part] or habits.parts[part] >= PITCHED:
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
+        if (chord := self._chord_at(row, at)) >= 0 and TONES[chord].any():
+            outside = ~TONES[chord, np.arange(len(PITCH)) % len(ROOTS)]
+            nats[PITCH.start : PITCH.stop] -= np.float32(habits.tonal[part]) * outside
         if self._kind[row] == AFTER_VALUE and (low := habits.floor[part] - self._highest[row]) > 0:
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
