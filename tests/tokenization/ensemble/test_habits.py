@@ -8,8 +8,8 @@ import pytest
 from musicgen.pieces import Prompt, empty_prompt, read_piece
 from tests.tools.measure.bands import big_band, organ_blues
 from tokenization.analysis.chords import CHORDS
-from tokenization.ensemble.habits import habits_of, in_key, strange
-from tokenization.ensemble.habitual import PATTERN
+from tokenization.ensemble.habits import STRANGE, habits_of, in_key, strange
+from tokenization.ensemble.habitual import CALM, FEWER, FULL, PATTERN
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import AT, BAR, CHORD, HARMONY_ID, PITCH, VOCABULARY
@@ -145,6 +145,48 @@ def test_one_voice_may_leap_once_more_than_before():
     assert nats(found)[PITCH.start + 67] == nats(found)[PITCH.start + 66]
     write(found, "pitch_67", "at_48")
     assert nats(found)[PITCH.start + 60] < nats(found)[PITCH.start + 61]
+
+
+def duet(*, drums: bool = False) -> Grammar:
+    """Return the grammar after eight bars of a flute and an oboe above chords, and the plan of the next."""
+    text = f"begin chords flute oboe {'drums ' * drums}"
+    for bar in range(8):  # no rhythm recurs
+        text += "bar chords at_0 chord_C_M flute at_0 length_24 loudness_8 pitch_72 at_24 pitch_76 "
+        text += f"oboe at_{6 * bar} length_24 loudness_8 pitch_60 {'drums at_0 drum_36 ' * drums}"
+    text += "bar"
+    ids = np.array([VOCABULARY.id(name) for name in text.split()])
+    found = LANGUAGE.grammar(ids, prompt_bars=8, bars=4, free=False)
+    found.take(ids)
+    return found
+
+
+def test_scores_may_rest_and_keep_their_harmonic_rhythm():
+    row, band = nats(duet()), nats(duet(drums=True))
+    one, two = VOCABULARY.id("players_1"), VOCABULARY.id("players_2")
+    assert row[one] - row[two] == FEWER
+    assert band[one] == band[two]
+    for found, calm in ((duet(), CALM), (duet(drums=True), 0)):
+        write(found, "chords")
+        row = nats(found)[AT.start : AT.stop]
+        assert row[0] - row[48] == np.float32(calm)
+
+
+def test_no_more_parts_than_the_plan_says_are_expected():
+    entry = []
+    for players in (1, 2):
+        found = duet()
+        write(found, f"players_{players}", "flute", "at_6", "length_24", "loudness_8", "pitch_72")
+        entry.append(nats(found)[VOCABULARY.id("oboe")])
+    assert entry[1] - entry[0] == FULL
+
+
+def test_notes_of_a_band_fit_its_chords():
+    inside, outside = PITCH.start + 72, PITCH.start + 73
+    for drums in (True, False):  # passing notes belong to scores
+        found = duet(drums=drums)
+        write(found, "chords", "at_0", "chord_C_M", "flute", "at_0", "length_24", "loudness_8")
+        row = nats(found)
+        assert (row[inside] - row[outside] > STRANGE) == drums
 
 
 def test_habits_can_be_lifted():
