@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenization.analysis.chords import ROOTS, TONES
+from tokenization.analysis.chords import QUALITIES, ROOTS, TONES
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.grammar import (
@@ -70,9 +70,12 @@ SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
 # Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions.
 PATTERN, REST = (2.5, 6.0), (5.0, 8.0)
-# In scores, nats for bars in which not all parts play, which become rare as a score is written, and against chords
-# after the first one of a bar, which become frequent.
-FEWER, CALM = 1.0, 0.7
+# Without these nats, music changes as it is written: parts of scores no longer rest, chords become too many and notes
+# clash; the harmony of other music wears out. In scores of several parts: for bars in which not all of them play;
+# against chords after the first one of a bar; against pitches outside the chord, a second from one that is struck at
+# once. In other music: against a chord by the share of late ones with its root, whose weight falls with each chord.
+FEWER, CALM, CLASH = 1.0, 0.7, 0.75
+WORN, LATELY = 2.0, 0.93
 FULL = 4.0  # nats against more parts than the plan of a bar has, unless a rhythm expects them
 ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
@@ -106,16 +109,20 @@ class Habitual(Grammar):
         self._period = habits.period[None].copy()  # bars after which the onsets of a part recur
         self._count = np.zeros((1, count), np.int64)  # notes in the bar
         self._players = np.zeros(1, np.int64)  # that the bar's plan has, or 0
-        # The numbers of players below that of a score, whose bars are favoured.
+        # The number of parts less one in a score of several, else 0.
         self._fewer = max(int((habits.parts != HARMONY).sum()) - 1, 0) * habits.is_score
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
+        self._struck = np.zeros((1, LONGEST_BAR, len(ROOTS)), bool)  # pitch classes in the bar
         self._highest = np.full(1, -1)  # pitch of the part at its position
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
         self._chord = np.zeros((1, LONGEST_BAR), np.int64)
+        self._roots = np.zeros((1, len(ROOTS) + 1))  # shares of late chords; the last is without
         chords = sheet.value[sheet.instrument == HARMONY]
+        for chord in chords.tolist():
+            self._wear(0, chord)
         self._sounding = np.full(1, chords[-1] if len(chords) else -1)  # the chord before the bar
         place = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
         back = self._given - 1 - sheet.bar
@@ -188,8 +195,13 @@ class Habitual(Grammar):
             self._sounding[row] = self._chord_at(row, LONGEST_BAR)
         self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
-        self._players[row] = 0
+        self._players[row], self._struck[row] = 0, False
         self._part[row] = self._pending[row] = self._at[row] = -1
+
+    def _wear(self, row: int, chord: int) -> None:
+        """Count the root of a chord."""
+        self._roots[row] *= LATELY
+        self._roots[row, ROOT_OF[chord]] += 1 - LATELY
 
     def _chord_at(self, row: int, at: int) -> int:
         """Return the chord that sounds at a step of the bar, −1 for none."""
@@ -231,10 +243,12 @@ class Habitual(Grammar):
         if PITCH.start <= token < PITCH.stop:
             self._highest[row] = max(self._highest[row], token - PITCH.start)
             self._tones[row, (token - PITCH.start) % len(ROOTS)] += LENGTHS[self._length[row]]
+            self._struck[row, at, (token - PITCH.start) % len(ROOTS)] = True
         if part < 0:
             return
         if CHORD.start <= token < CHORD.stop:
             self._chord[row, at] = token
+            self._wear(row, token - CHORD.start)
         elif PITCH.start <= token < PITCH.stop and not self._now[row, part, at]:
             pitch, last = token - PITCH.start, self._pitch[row, part]
             self._moves[row, part] += last >= 0
@@ -317,7 +331,7 @@ class Habitual(Grammar):
         """Keep the rhythm of a part, and how much it plays."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
-            nats[AT.start + 1 : AT.stop] -= np.float32(CALM * habits.is_score)
+            nats[AT.start + 1 : AT.stop] -= np.float32(CALM if self._fewer else 0)
             self._form_places(row, at, nats)
             return
         if not habits.judged[part] or habits.parts[part] == DRUMS:
@@ -340,6 +354,9 @@ class Habitual(Grammar):
         """Keep a part in its range and from leaping, and the chords in their form."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
+            if not habits.is_score:
+                worn = self._roots[row, ROOT_OF]
+                nats[CHORD.start : CHORD.stop] -= np.float32(WORN) * worn.astype(np.float32)
             expected = self._chords[row, habits.form - 1, at] if habits.form else 0
             if expected and self._writes_chords:
                 nats[CHORD.start : CHORD.stop] -= np.float32(FORM)
@@ -349,8 +366,12 @@ class Habitual(Grammar):
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
         if (chord := self._chord_at(row, at)) >= 0 and TONES[chord].any():
-            outside = ~TONES[chord, np.arange(len(PITCH)) % len(ROOTS)]
-            nats[PITCH.start : PITCH.stop] -= np.float32(habits.tonal[part]) * outside
+            against = np.float32(habits.tonal[part]) * ~TONES[chord]
+            if self._fewer:
+                struck = self._struck[row, at]
+                seconds = np.any([np.roll(struck, by) for by in (-2, -1, 1, 2)], axis=0)
+                against += np.float32(CLASH) * (seconds & ~struck & ~TONES[chord])
+            nats[PITCH.start : PITCH.stop] -= against[np.arange(len(PITCH)) % len(ROOTS)]
         if self._kind[row] == AFTER_VALUE and (low := habits.floor[part] - self._highest[row]) > 0:
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
@@ -373,6 +394,7 @@ class Habitual(Grammar):
             nats[BAR] -= np.float32(FORM)
 
 
+ROOT_OF = np.arange(len(CHORD)) // len(QUALITIES)  # of each chord
 LEVELS = np.array([0, 0.5, 1.1, 2, 3.2, 5, 8.5, 13])  # notes per beat, in the middle of each level
 
 

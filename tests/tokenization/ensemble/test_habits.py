@@ -9,7 +9,7 @@ from musicgen.pieces import Prompt, empty_prompt, read_piece
 from tests.tools.measure.bands import big_band, organ_blues
 from tokenization.analysis.chords import CHORDS
 from tokenization.ensemble.habits import STRANGE, habits_of, in_key, strange
-from tokenization.ensemble.habitual import CALM, FEWER, FULL, PATTERN
+from tokenization.ensemble.habitual import CALM, CLASH, FEWER, FULL, PATTERN
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import AT, BAR, CHORD, HARMONY_ID, PITCH, VOCABULARY
@@ -187,6 +187,26 @@ def test_notes_of_a_band_fit_its_chords():
         write(found, "chords", "at_0", "chord_C_M", "flute", "at_0", "length_24", "loudness_8")
         row = nats(found)
         assert (row[inside] - row[outside] > STRANGE) == drums
+
+
+def test_seconds_that_are_struck_at_once_are_disfavoured_in_scores():
+    rows = []
+    for pitch in (72, 76):
+        found = duet()
+        write(found, "chords", "at_0", "chord_C_M", "flute", "at_0", "length_24", "loudness_8")
+        write(found, f"pitch_{pitch}", "oboe", "at_0", "length_24", "loudness_8")
+        rows.append(nats(found))
+    clashing, apart = rows
+    assert apart[PITCH.start + 61] - clashing[PITCH.start + 61] == CLASH
+    assert apart[PITCH.start + 60] == clashing[PITCH.start + 60]
+
+
+def test_a_root_wears_out_in_music_that_is_no_score():
+    for drums in (True, False):
+        found = duet(drums=drums)
+        write(found, "chords", "at_0")
+        row = nats(found)
+        assert (row[VOCABULARY.id("chord_F_M")] > row[VOCABULARY.id("chord_C_M")]) == drums
 
 
 def test_habits_can_be_lifted():
