@@ -393,8 +393,10 @@ def _add_voice(
     if rest := round(end * OWN_DIVISIONS) - stop:
         written.append(tree("forward" if rest > 0 else "backup", ("duration", abs(rest))))
     written.append(tree("attributes", ("divisions", plain(divisions[1]))))
-    places = [n for n, one in enumerate(measure) if one.tag == "barline" and one.get("location") != "left"]  # fmt: skip
-    place = places[0] if places else len(measure)
+    closing = takewhile(
+        lambda one: one.tag == "barline" and one.get("location") != "left", reversed(measure)
+    )
+    place = len(measure) - len([*closing])
     for number, element in enumerate(written):
         measure.insert(place + number, element)
 

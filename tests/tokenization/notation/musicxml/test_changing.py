@@ -275,6 +275,13 @@ def test_tracks_change():
     assert read_file(out).tempos.beats_per_minute[0] == 132
 
 
+def test_a_bar_line_among_notes_moves_nothing():
+    line = '<barline location="right"><bar-style>light-heavy</bar-style></barline>'
+    data = score(bars(note("C", 5, 4) + line + note("D", 5, 12) + line, divisions=4))
+    out = made(data, {"change": "notes", "rows": [[None, (0, 960, 60, 99, 0)]]})
+    assert sorted(rows_of(out)) == sorted([*rows_of(data), (0, 960, 60, 99, 0)])
+
+
 def test_chord_symbols_of_a_dropped_part_keep_their_places():
     closed = '<barline location="right"><bar-style>light-heavy</bar-style></barline>'
     sung = bars(
