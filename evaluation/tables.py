@@ -133,10 +133,8 @@ def ablation_table(result: Result) -> Table:
         [
             row["model"],
             row["part"],
-            *(
-                interval(found["mean"], found["low"], found["high"], text="{:+.4f}".format)
-                for found in (row["within"], row["past"])
-            ),
+            signed(row["within"]),
+            signed(row["past"]),
             str(row["within"]["n"]),
         ]
         for row in result["models"]
