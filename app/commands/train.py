@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import math
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,8 +37,6 @@ SETTINGS: dict[str, tuple[str, str, type, str]] = {
     ),
     "seed": ("seed", "SEED", int, "random seed (default: 1)"),
 }  # fmt: skip
-# Between two progress lines where there is no terminal: this share of the time so far, within these bounds.
-LINE_SHARE, FIRST_SECONDS, LINE_SECONDS = 0.1, 2.0, 60.0
 UNLOGGED = 1.5  # times as long is waited for new numbers, before a step without them gets a line
 
 
@@ -174,9 +170,9 @@ def _prepare(batches: PromptBatches, devices: Devices) -> None:
     takes = Takes(batches.run, batches.shards)
     if devices.is_first:
         run_folder.write_config(batches.run)
-    bar = output.progress_bar("") if devices.is_first else nullcontext(lambda *_: None)
+    bar = output.progress_bar("", lines=False) if devices.is_first else nullcontext(lambda *_: None)
     with bar as show:
-        lines = Lines()
+        lines = output.Lines()
 
         def progress(what: str, done: int, total: int) -> None:
             show(done, total, what)
@@ -204,7 +200,7 @@ def _fit(run: Run, remarks: list[str], again: str) -> dict[str, Any] | None:
 
     compiling = run.compile()
     output.remark(compiling if first else [])
-    bar = output.progress_bar("") if first else nullcontext(lambda *_: None)
+    bar = output.progress_bar("", lines=False) if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
         ending = run.fit(TrainingProgress(show))
     if not first:
@@ -252,28 +248,11 @@ def _signals(run: Run) -> Iterator[None]:
             signal.signal(name, handler)
 
 
-class Lines:
-    """Tells when a line of progress is due where there is no terminal."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._last = -math.inf
-
-    def is_due(self, last: bool, waits: float = 1.0) -> bool:
-        """Return whether to print a line now, after so many waits, and if so, count it as printed."""
-        now = time.monotonic()
-        wait = min(LINE_SECONDS, max(FIRST_SECONDS, LINE_SHARE * (now - self._began)))
-        if sys.stderr.isatty() or not (last or now - self._last >= waits * wait):
-            return False
-        self._last = now
-        return True
-
-
 class TrainingProgress:
     """Reports the progress of a run: on a terminal with `show`, elsewhere with a line now and then."""
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
-        self._show, self._text, self._lines = show, "", Lines()
+        self._show, self._text, self._lines = show, "", output.Lines()
         self._first: tuple[int, float] | None = None  # step of this session, and when it was over
 
     def stepped(self, step: int, steps: int) -> None:
