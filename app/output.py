@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from evaluation.tables import Table
 
 
+# Between two lines of progress where there is no terminal: this share of the time so far, within these bounds …
+LINE_SHARE, FIRST_SECONDS, LINE_SECONDS = 0.1, 2.0, 60.0
+QUIET_SECONDS = 15.0  # … and before the first one of a bar
 COLUMNS = 80  # of a terminal, which tables fit
 NARROWEST_TITLE = 8  # characters; titles are not wrapped to fewer
 INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + SIGINT, as shells report it
@@ -180,11 +185,39 @@ def escape(character: str) -> str:
     return f"\\u{ord(character):04x}"
 
 
+class Lines:
+    """Tells when a line of progress is due where there is no terminal."""
+
+    def __init__(self, quiet: float = 0.0) -> None:
+        """Begin; the first line is due after `quiet` seconds."""
+        self._began, self._quiet, self._last = time.monotonic(), quiet, -math.inf
+
+    def is_due(self, last: bool, waits: float = 1.0) -> bool:
+        """Return whether to print a line now, after so many waits, and if so, count it as printed."""
+        now = time.monotonic()
+        passed = now - self._began
+        wait = waits * min(LINE_SECONDS, max(FIRST_SECONDS, LINE_SHARE * passed))
+        due = passed >= self._quiet and now - self._last >= wait
+        if sys.stderr.isatty() or not (last or due):
+            return False
+        self._last = now
+        return True
+
+
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal; yield a function to update it with the amount done, the total and another title."""
+def progress_bar(title: str, *, lines: bool = True) -> Iterator[Callable[..., None]]:
+    """Show a bar on a terminal, elsewhere a line now and then, except where the caller prints such `lines`.
+
+    Yields a function to update it with the amount done, the total and another title.
+    """
     if not sys.stderr.isatty():
-        yield lambda done, total, title="": None
+        due = Lines(QUIET_SECONDS)
+
+        def tell(done: int, total: int, title: str = title) -> None:
+            if lines and due.is_due(False):
+                remark([f"{title}: {done:,} of {total:,}"])
+
+        yield tell
         return
     from rich.console import Console
     from rich.progress import (

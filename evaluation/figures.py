@@ -7,7 +7,7 @@ colour blindness.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from math import nan
@@ -86,6 +86,8 @@ def png(drawn: Figure) -> bytes:
 
 
 MOST_SHADED = 4  # curves whose shaded intervals can be distinguished in one plot
+LEAST_SPAN = 0.2  # nats that the axis of losses shows: noise is not drawn as a curve
+FEWEST_SHADED = 5  # pieces; the interval of fewer would flatten the curves
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
 WIDTH = 7.4  # inches
 
@@ -97,17 +99,13 @@ def extrapolation(result: Result) -> Figure:
         axes = drawn.add_subplot()
         for model in models:
             _curve(axes, model, shaded=len(models) <= MOST_SHADED)
+        drawn_to = max((row["stop"] for model in models for row in _drawn(model)), default=1)
         passed = {m["trained_length"] for m in models if m["trained_length"] < m["length"]}
         _mark_trained(axes, passed)
         axes.set_ylabel("loss (nats per token)")
-        axes.set_xlim(0, max((model["length"] for model in models), default=1))
-        # The loss of the first stretch, which has little context, is so high that it would flatten the rest.
-        sides = ("mean", "low", "high") if len(models) <= MOST_SHADED else ("mean",)
-        rows = [row for model in models for row in model["positions"][1:]]
-        later = [row[side] for row in rows for side in sides if row[side] is not None]
-        if later:
-            margin = max(0.1, (max(later) - min(later)) * 0.05)
-            axes.set_ylim(min(later) - margin, max(later) + margin)
+        axes.set_xlim(0, drawn_to)
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, high - LEAST_SPAN), high)
         axes.set_xlabel("position in the piece (tokens)")
         legend(drawn, axes)
     return drawn
@@ -337,16 +335,23 @@ def _mark_trained(axes: Axes, lengths: set[int]) -> None:
         )  # fmt: skip
 
 
+def _drawn(model: Result) -> Sequence[Result]:
+    """Return the stretches that half of the pieces reach but the first, whose loss, without context, is high."""
+    rows = model["positions"]
+    most = max((row["pieces"] for row in rows), default=0)
+    return [row for row in rows[1:] if 2 * row["pieces"] >= most] or rows
+
+
 def _curve(axes: Axes, model: Result, *, shaded: bool) -> None:
     """Plot the mean of each stretch at its centre, with 95 % intervals."""
-    look, rows = series(model["number"]), model["positions"]
+    look, rows = series(model["number"]), _drawn(model)
     x = [(row["start"] + row["stop"]) / 2 for row in rows]
     mean = [row["mean"] for row in rows]
     axes.plot(x, mean, color=look["color"], linestyle=look["linestyle"], label=model["model"])
     if shaded:
-        # A single piece has no interval.
         low, high = (
-            [nan if row[side] is None else row[side] for row in rows] for side in ("low", "high")
+            [row[side] if row["pieces"] >= FEWEST_SHADED else nan for row in rows]
+            for side in ("low", "high")
         )
         axes.fill_between(x, low, high, color=look["color"], alpha=0.13, linewidth=0)
 

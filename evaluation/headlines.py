@@ -19,8 +19,8 @@ MEASURES = {
     },
     "infilling": {"f1": "agreement of filled bars with the true notes (F1)"},
     "accompaniment": {
-        "bass: in harmony": "notes of a new bass that are chord tones",
-        "other: in harmony": "of another new part",
+        "bass: in harmony": "chord tones among the notes of a new bass",
+        "other: in harmony": "chord tones among the notes of another new part",
     },
     "originality": {"closest passage": "notes shared with the closest training passage"},
 }

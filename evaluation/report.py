@@ -13,21 +13,22 @@ from matplotlib.figure import Figure
 from evaluation import figures
 from evaluation.headlines import headlines
 from evaluation.metrics.style import QUARTER_NAMES
-from evaluation.tables import ABOUT, KINDS, Result, Table, models_table, table_of
-from tokenization.wording import filled, sentence
+from evaluation.tables import ABOUT, KINDS, NONE, Result, Table, models_table, table_of
+from tokenization.wording import counted, filled, sentence
 
 # What each section is about, and what its figure shows.
 
 LEADS = {
-    "page": """Loss past the trained length, properties of the position encodings, attention maps, and the style of
-        continuations: the measurements of the papers, repeated with these models.""",
+    "page": """Measured on n pieces of the {split} split of {data}, beside the music of these pieces: means, with 95 %
+        intervals in brackets.""",
     "benchmark": """An experiment with small models: {what}. Variants of one model, with different position encodings or
         components, are trained on the same examples in the same order. The models above are not involved.""",
 }
 CAPTIONS = {
     "continuation": """Similarity of style to the prompt and to the piece, by quarter of the continuation: of the
         generated music, of the piece itself, and of another piece.""",
-    "extrapolation": """Mean loss over the pieces in steps of 1/16 of the trained length; shaded: 95 % interval.""",
+    "extrapolation": """Mean loss in steps of 1/16 of the trained length, from the second step to where half of the
+        pieces end; shaded, for five or more pieces: 95 % interval.""",
     "positions": """Translation invariance and monotonicity of the best head of the first layer, for keys up to 1/16 of
         the trained length before the query; error bars: standard error (jackknife over four groups of tokens).""",
     "attention": """{model}: mean attention over {pieces} generated pieces of {length} tokens; white: the trained
@@ -63,6 +64,7 @@ class Section:
     title: str
     table: Table
     lead: str = ""
+    pieces: int | None = None
     headlines: Sequence[str] = ()
     # Captions, which also describe them, PNG in base64, and the files to listen to without their suffix, if any.
     pictures: Sequence[tuple[str, str, str]] = ()
@@ -87,9 +89,10 @@ def page(results: Result) -> str:
     sections += [_benchmark(*numbered) for numbered in enumerate(results["benchmarks"])]
     labels = [model["model"] for model in results["models"]]
     models = ", ".join(labels) if len(labels) <= MODELS_IN_TITLE else f"{len(labels)} models"
-    return _PAGE.render(
-        models=models, lead=filled(LEADS["page"]), sections=sections, results=results
-    )
+    measured = [result for result in results["experiments"] if "data" in result]
+    data = " and ".join(dict.fromkeys(PurePath(result["data"]).name for result in measured))
+    lead = filled(LEADS["page"], data=data, split=measured[0]["split"]) if measured else ""
+    return _PAGE.render(models=models, lead=lead, sections=sections, results=results)
 
 
 def _experiment(number: int, result: Result) -> Section:
@@ -106,28 +109,34 @@ def _experiment(number: int, result: Result) -> Section:
         for take in model["rows"]:
             caption = f"{model['model']}: {take['piece']}, {take['ability']}"
             drawn.append((caption, figures.roll(take), take["file"]))
-    pieces = f"{result['pieces']} pieces of the {result['split']} split of {data}." if data else ""
+    method = ()
+    if data:
+        method = [f"{counted(result['pieces'], 'piece')} of the {result['split']} split of {data}."]
     return Section(
         anchor=f"{kind}-{number}",
         title=KINDS[kind] + (f": {PurePath(data).name}" if data else ""),
         lead=filled(ABOUT[kind]),
+        pieces=result.get("pieces"),
         headlines=headlines(result),
         table=_narrow(table_of(kind, result)),
         pictures=[
             (text, base64.b64encode(figures.png(one)).decode(), file) for text, one, file in drawn
         ],
-        method=[pieces] if pieces else [],
+        method=method,
         command=result["command"],
     )
 
 
 def _narrow(table: Table) -> Table:
-    """Leave out the rows that a figure shows, and the model's name where all rows have the same."""
+    """Leave out rows that a figure shows, columns without a value, and the name of a single model with several rows."""
     rows = [
         row for row in table.rows if not any(word in cell for word in IN_FIGURE for cell in row[:2])
     ]
-    first = 1 if table.head[0] == "model" and len({row[0] for row in rows if row[0]}) == 1 else 0
-    return replace(table, head=table.head[first:], rows=[row[first:] for row in rows])
+    known = [{*column} - {NONE, ""} for column in zip(*rows, strict=True)]
+    named = table.head[0] != "model" or len(rows) < 2 or len(known[0]) > 1
+    kept = [place for place, cells in enumerate(known) if cells and (place or named)]
+    head, *rows = ([row[place] for place in kept] for row in (table.head, *rows))
+    return replace(table, head=head, rows=rows)
 
 
 def _upright(table: Table) -> Table:

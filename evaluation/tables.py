@@ -37,7 +37,8 @@ def interval(
     """Format a mean with its interval, if it has one."""
     if mean is None:
         return NONE
-    return text(mean) + ("" if low is None or high is None else f" [{text(low)}, {text(high)}]")
+    between = "" if low is None or high is None else f" [{text(low)}, {text(high)}]"
+    return f"{text(mean)}{between}".replace("-", "−")
 
 
 def with_interval(row: Result | None) -> str:
@@ -51,8 +52,7 @@ def signed(row: Result | None) -> str:
     """Format a mean change over pieces with its 95 % interval; a single piece has no interval."""
     if row is None:
         return NONE
-    change = interval(row["mean"], row["low"], row["high"], "{:+.3f}".format)
-    return change.replace("-", "−")
+    return interval(row["mean"], row["low"], row["high"], "{:+.3f}".format)
 
 
 def with_error(
@@ -133,10 +133,8 @@ def ablation_table(result: Result) -> Table:
         [
             row["model"],
             row["part"],
-            *(
-                interval(found["mean"], found["low"], found["high"], text="{:+.4f}".format)
-                for found in (row["within"], row["past"])
-            ),
+            signed(row["within"]),
+            signed(row["past"]),
             str(row["within"]["n"]),
         ]
         for row in result["models"]
@@ -346,7 +344,9 @@ def _value(found: Result | None, row_n: int) -> str:
         return NONE
     value = with_error(found["mean"], found["deviation"], "{:.2f}".format)
     between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
-    return value + between + ("" if found["n"] == row_n else f" (n {found['n']})")
+    return f"{value}{between}".replace("-", "−") + (
+        "" if found["n"] == row_n else f" (n {found['n']})"
+    )
 
 
 # The table of realism: how well critics tell generated bars from real ones.

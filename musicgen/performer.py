@@ -14,6 +14,9 @@ It differs from a standard decoder as follows:
   (recall.py, guesses.py).
 - The module is stateless: `State` is passed in and returned.
 
+To read on: attention.py to `step_sums`, features.py, position/base.py and spe/sine.py; for training, training/loop.py;
+for generation, generation/engine.py.
+
 B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
 """
 
@@ -124,10 +127,10 @@ class Attention(nn.Module):
             out, state = softmax_attend(q, k, v, state=state)
         else:
             fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
-            out, state = self.attend(x, fq, fk, v, passage, state)
+            out, state = self.mix(x, fq, fk, v, passage, state)
         return out.flatten(2), state
 
-    def attend(
+    def mix(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Return the linear attention of features and values, (B, T, H, ·) → (B, T, H, D), and the new state.
@@ -238,9 +241,7 @@ class Times(NamedTuple):
     """The current musical time and goal of each sequence."""
 
     ticks: Tensor  # the time after the last token: (B,)
-    newest: (
-        Tensor  # period of each row's newest entry (metre.py): (B, R); R = 0 without metric heads
-    )
+    newest: Tensor  # period of the newest entry of each row (metre.py), (B, R); R = 0 without them
     goal: Tensor  # number of the current goal, 0 before the first: (B,)
 
 

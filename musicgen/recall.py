@@ -8,7 +8,7 @@ with each token two guesses of the next one, each with a level that says how it 
 - *matched*: the token that followed the latest earlier occurrence of the last tokens, if four or more agree.
 
 This is prediction by partial matching (Cleary and Witten 1984); neural caches mix such guesses into the output (Grave
-et al. 2017). Here the network learns when to trust a guess (guesses.py). The kernel makes the guesses (kernel.c), in
+et al. 2017). Here the network learns when to trust a guess (guesses.py). The kernel makes the guesses (recall.h), in
 arrays that this file keeps.
 
 B batch, T time, V vocabulary.
@@ -35,7 +35,7 @@ UNPLANNED, NEW, NAMED, UNNAMED = range(4)
 # Columns of the guesses. Tokens are counted from 1; 0 is none.
 PLANNED, PLANNED_LEVEL, MATCHED, MATCHED_LEVEL = range(4)
 
-# The structure `Recall` of kernel.c: addresses and sizes, then the state; −1 is none.
+# The structure `Recall` of recall.h: addresses and sizes, then the state; −1 is none.
 _FIELDS = (
     "kind", "value", "named", "avoided", "ids", "table", "bars", "named_count", "avoided_count", "columns",
     "length",  # sounding tokens so far
@@ -247,6 +247,7 @@ def take_each(sequences: Sequence[Recall], tokens: np.ndarray) -> np.ndarray:
 
 
 def _guesses(sequences: Sequence[Recall], tokens: np.ndarray) -> np.ndarray:
+    """Append a token to each sequence, one after the other: a sequence can occur several times."""
     if not len(tokens):
         return np.zeros((0, 4), np.int16)
     kernel = sequences[0].roles.kernel

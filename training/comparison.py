@@ -146,14 +146,16 @@ def draw_runs(
             train, validation = (read_table(folder / f"{n}.csv") for n in ("train", "validation"))
             minutes = train["processor_seconds"].cumsum() / 60
             at = (minutes if by_time else train["step"]).set_axis(train["step"])
-            during.plot(at, _smoothed(train["loss"]), **look)
+            few = {"marker": "."} if len(train) < 2 else {}  # a line of one point is not seen
+            during.plot(at, _smoothed(train["loss"]), **look, **few)
             at_validation = at.reindex(validation["step"])
             during.plot(at_validation, validation["inside"], "o", color=colour, markersize=3)
             last = _last(read_table(folder / "positions.csv"))
             middle = (last["from"] + last["to"]) / 2
-            by_position.plot(middle, last["loss"], marker="o", markersize=3, **look)
+            look |= {"marker": "o", "markersize": 3, "label": None}
+            by_position.plot(middle, last["loss"], **look)
+    during.plot([], [], "o", color="#666666", markersize=3, label="validation")
     by_position.axvline(trained_length, color="#666666", linestyle="--", label="trained length")
-    by_position.set_xlim(left=0)
     for axes, x in (
         (during, "processor minutes" if by_time else "step"),
         (by_position, "position (tokens)"),
@@ -161,8 +163,9 @@ def draw_runs(
         low, high = axes.get_ylim()
         spare = max(0.0, LEAST_SPAN - (high - low)) / 2  # noise is not drawn as a curve
         axes.set(xlabel=x, ylabel="loss (nats per token)", ylim=(low - spare, high + spare))
+        axes.set_xlim(left=0)
         axes.grid(alpha=0.3)
-        axes.legend(loc="upper right")  # free, as losses fall; searching for the best place is slow
+    figure.legend(loc="outside upper left", ncols=4)
     with replacing(file) as part:
         figure.savefig(part, dpi=150, format="png")
     return file

@@ -174,6 +174,7 @@ class Run:
         if self._is_out_of_patience():  # already when it was resumed
             return OUT_OF_PATIENCE
         step = self.state.step
+        # A low-rank change of a model that was trained before is kept only if it is better than none.
         if (self.judges_start or self.model.config.rank) and not step:
             with sums.paused():
                 self._validate(log, sums)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,8 +37,7 @@ SETTINGS: dict[str, tuple[str, str, type, str]] = {
     ),
     "seed": ("seed", "SEED", int, "random seed (default: 1)"),
 }  # fmt: skip
-# Between two progress lines where there is no terminal: this share of the time so far, within these bounds.
-LINE_SHARE, FIRST_SECONDS, LINE_SECONDS = 0.2, 2.0, 60.0
+UNLOGGED = 1.5  # times as long is waited for new numbers, before a step without them gets a line
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -172,9 +170,9 @@ def _prepare(batches: PromptBatches, devices: Devices) -> None:
     takes = Takes(batches.run, batches.shards)
     if devices.is_first:
         run_folder.write_config(batches.run)
-    bar = output.progress_bar("") if devices.is_first else nullcontext(lambda *_: None)
+    bar = output.progress_bar("", lines=False) if devices.is_first else nullcontext(lambda *_: None)
     with bar as show:
-        lines = Lines()
+        lines = output.Lines()
 
         def progress(what: str, done: int, total: int) -> None:
             show(done, total, what)
@@ -196,11 +194,13 @@ def _fit(run: Run, remarks: list[str], again: str) -> dict[str, Any] | None:
         if not run.is_over:
             run_folder.write_config(run.config)
             output.remark(remarks)
-        output.remark([f"Resuming from step {run.state.step:,}{of}."] if resumed else [])
+        output.remark(
+            [f"{'Resuming' if resumed else 'Starting'} from step {run.state.step:,}{of}."]
+        )
 
     compiling = run.compile()
     output.remark(compiling if first else [])
-    bar = output.progress_bar("") if first else nullcontext(lambda *_: None)
+    bar = output.progress_bar("", lines=False) if first else nullcontext(lambda *_: None)
     with bar as show, _signals(run):
         ending = run.fit(TrainingProgress(show))
     if not first:
@@ -248,34 +248,19 @@ def _signals(run: Run) -> Iterator[None]:
             signal.signal(name, handler)
 
 
-class Lines:
-    """Tells when a line of progress is due where there is no terminal."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._last = self._began - FIRST_SECONDS
-
-    def is_due(self, last: bool) -> bool:
-        """Return whether to print a line now, and if so, count it as printed."""
-        now = time.monotonic()
-        wait = min(LINE_SECONDS, max(FIRST_SECONDS, LINE_SHARE * (now - self._began)))
-        if sys.stderr.isatty() or not (last or now - self._last >= wait):
-            return False
-        self._last = now
-        return True
-
-
 class TrainingProgress:
     """Reports the progress of a run: on a terminal with `show`, elsewhere with a line now and then."""
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
-        self._show, self._text, self._lines = show, "", Lines()
+        self._show, self._text, self._lines = show, "", output.Lines()
         self._first: tuple[int, float] | None = None  # step of this session, and when it was over
 
     def stepped(self, step: int, steps: int) -> None:
         """Advance the bar."""
         self._first = self._first or (step, time.monotonic())
         self._show(step, steps, self._text)
+        if step < steps and self._lines.is_due(False, UNLOGGED):
+            self._line(step, steps)
 
     def progress(self, progress: Progress) -> None:
         """Update the numbers."""
@@ -287,12 +272,13 @@ class TrainingProgress:
             self._text += f", validation {progress.validation:.4f}"
         self._show(step, steps, self._text)
         if self._lines.is_due(step == steps):
-            output.remark([f"step {step:,} of {steps:,}: {self._text}{self._left(step, steps)}"])
+            self._line(step, steps)
 
-    def _left(self, step: int, steps: int) -> str:
-        """Say how many minutes are left, by the pace of this session."""
+    def _line(self, step: int, steps: int) -> None:
+        """Print the step, the newest numbers and, by the pace of this session, how many minutes are left."""
+        told = [self._text] if self._text else []
         first, began = self._first or (step, 0.0)
-        if not first < step < steps:
-            return ""
-        minutes = (time.monotonic() - began) / (step - first) * (steps - step) / 60
-        return f", {minutes:.1f} minutes left"
+        if first < step < steps:
+            minutes = (time.monotonic() - began) / (step - first) * (steps - step) / 60
+            told.append(f"{minutes:.1f} minutes left")
+        output.remark([f"step {step:,} of {steps:,}" + (f": {', '.join(told)}" if told else "")])

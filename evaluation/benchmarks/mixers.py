@@ -54,14 +54,14 @@ class WholeAttention(Attention):
         super().__init__(config, features)
         self.backend = partial(sums_both_ways, chunk=config.chunk)
 
-    def attend(
+    def mix(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Attend to all positions except for padding."""
         assert isinstance(passage, WholePassage), "bidirectional attention needs the padding"
         if passage.present is not None:
             fk = fk * passage.present[..., None, None].to(fk.dtype)
-        return super().attend(x, fq, fk, v, passage, None)[0], None
+        return super().mix(x, fq, fk, v, passage, None)[0], None
 
 
 GATED_CHUNK = 64  # positions per block
@@ -110,7 +110,7 @@ class TokenDecayAttention(Attention):
         with torch.no_grad():
             self.gate.bias.copy_(horizon_decays(DECAYS, config.heads).logit())
 
-    def attend(
+    def mix(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Attend to the earlier positions, with the decay of the tokens since."""
@@ -152,7 +152,7 @@ class DeltaAttention(Attention):
         nn.init.zeros_(self.rate.bias)
         self.norm = nn.LayerNorm(config.head_width)
 
-    def attend(
+    def mix(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
         """Read the values that the earlier positions have stored."""

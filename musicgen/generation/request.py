@@ -38,7 +38,7 @@ class Request:
     # Whether metre, ranges, parts of one voice and endings are left to the model (tokenization/ensemble/promises.py).
     free: bool = False
     keeps_chords: bool = (
-        False  # chords of the piece that are no guesses stay where chords are written
+        False  # chords of the piece, but guessed ones, stay where chords are written
     )
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
@@ -66,9 +66,7 @@ class Choice:
     """How one of several rows of a take is chosen while they are written; then all go on from it."""
 
     each: int  # rows of a take
-    together: (
-        int  # of them, at most, that choose among themselves; a take of more has several groups
-    )
+    together: int  # at most so many choose among themselves; a take of more has several groups
     every: int  # bars from one choice to the next
     # The number of the best of several rows of new tokens, after so many complete bars. It can be pickled.
     best: Callable[[Sequence[Sequence[int]], int], int]

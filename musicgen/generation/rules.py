@@ -153,9 +153,7 @@ def limit_repetition(sequence: Recall) -> Nats:
 # A hit is an onset in the bar and a drum, packed into one integer; the hits of a bar are a sorted array of them.
 
 PENALTY = 3.0  # nats by which tokens that break the pattern become less probable …
-FILL_PENALTY = (
-    8.0  # … in a bar that differs from the one before, which the network would rather repeat
-)
+FILL_PENALTY = 8.0  # … in a bar unlike the one before, which the network would rather repeat
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
 PHRASE = 8  # bars after which fills recur

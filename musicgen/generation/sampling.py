@@ -130,7 +130,7 @@ CONTROLS: dict[str, Control] = {
 }
 
 
-DRAW = np.dtype(  # the structure `Draw` of kernel.c
+DRAW = np.dtype(  # the structure `Draw` of draw.h
     [
         *((name, "<u4") for name in ("logits", "unguided", "bias", "kind_of", "untouched")),
         *((name, "<i4") for name in ("vocabulary", "kinds", "top_k")),

@@ -107,9 +107,8 @@ class FltCode:
     """The frequencies of a sequence, and the features of the covered positions."""
 
     noise: Tensor  # ξ, (H, r)
-    sides: tuple[Tensor, Tensor] | None = (
-        None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
-    )
+    # Features of query and key, (T, H, 2r) or (B, T, H, 2r) each.
+    sides: tuple[Tensor, Tensor] | None = None
 
 
 class AppendedFeatures(Position):

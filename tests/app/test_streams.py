@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,22 @@ def test_results_are_redirected_while_a_progress_bar_is_shown(monkeypatch: pytes
             drawn += os.read(ours, 1 << 16)
     os.close(ours)
     assert sys.stdout.getvalue() == "a.mid\n"  # type: ignore[attr-defined]
+
+
+def test_progress_without_a_terminal_is_told_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    now = 0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with output.progress_bar("Measuring") as show:
+        for now in range(1000):
+            show(now, 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["Measuring: 15 of 1,000", "Measuring: 17 of 1,000"]
+    told = [int(line.split()[1].replace(",", "")) for line in lines]
+    assert all(b - a <= max(2, 0.1 * b) + 1 for a, b in pairwise(told))
+    assert told[-1] > 930
+    assert len(told) < 60
 
 
 def test_json_stays_valid_if_the_stream_cannot_encode_it(monkeypatch: pytest.MonkeyPatch):

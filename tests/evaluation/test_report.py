@@ -2,7 +2,7 @@
 
 import re
 
-from evaluation.figures import figure, png
+from evaluation.figures import extrapolation, figure, png
 from evaluation.headlines import headlines
 from evaluation.report import page
 from evaluation.tables import extrapolation_table, positions_table
@@ -43,7 +43,7 @@ def test_text_from_results_is_escaped():
     assert "&lt;p&gt;" in body
     assert "a && b" not in body
     assert "x<br>y" in text
-    assert re.findall("<td>(1 .*?)</td>", text) == ["1 &lt; 2"]
+    assert re.findall('<td data-title="x, y">(1 .*?)</td>', text) == ["1 &lt; 2"]
     assert 'alt="a &#34;curve&#34; &lt;w&gt;: mean attention over 2 generated pieces' in text
     assert 'src="data:image/png;base64,' in text
     assert '<a href="#benchmark-0">' in text
@@ -87,7 +87,10 @@ def test_quarters_of_continuations_are_drawn_and_not_listed():
     table = [{"measure": name, "above_same": 1, "of": 2, **sides} for name in measures]
     model = {"model": "a", "table": table}
     result = {"kind": "continuation", "command": "", "models": [model]}
+    result |= {"data": "data/songs", "split": "test", "pieces": 7}
     text = page({**RESULTS, "experiments": [result]})
+    assert "Measured on n pieces of the test split of songs, beside the music of these" in text
+    assert "Style of continuations: songs</a> (n 7). a: similarity of its rhythms" in text
     assert "to the prompt, whole: onset–duration" in text
     assert not QUARTER.search(text)
     assert text.count("data:image/png") == 1
@@ -117,6 +120,24 @@ def test_losses_have_their_positions():
     found = extrapolation_table({"models": [model_losses("a", 16, 2.0)]})
     assert found.head[1:4] == ["trained", "up to 1.5 × trained", "beyond"]
     assert found.rows[0][1:4] == ["2.000 ± 0.100 (3): 1 … 16", "–", "3.000 ± 0.100 (3): 25 … 64"]
+
+
+def test_a_curve_of_losses_is_drawn_where_it_says_something():
+    """Not its first stretch, nor the end that few pieces reach, nor the interval of few pieces."""
+    pieces, means = (8, 8, 8, 4, 2), (9.0, 2.0, 1.8, 1.6, 5.0)
+    rows = [
+        {"start": i, "stop": i + 1, "mean": mean, "low": mean - 1, "high": mean + 1, "pieces": n}
+        for i, (n, mean) in enumerate(zip(pieces, means, strict=True))
+    ]
+    model = {"model": "a", "number": 0, "trained_length": 2, "length": 6, "positions": rows}
+    (axes,) = extrapolation({"models": [model]}).axes
+    assert axes.lines[0].get_ydata().tolist() == [2.0, 1.8, 1.6]
+    assert axes.get_xlim() == (0, 4)
+    (band,) = axes.collections[0].get_paths()
+    low, high = axes.get_ylim()
+    assert (band.vertices[:, 1].min(), band.vertices[:, 1].max()) == (0.8, 3.0)
+    assert low < 0.8
+    assert high > 3.0
 
 
 def model_probes(name: str, *values: float | None) -> dict:

@@ -54,6 +54,7 @@ def test_a_run_writes_its_folder(toy: Path, command):
         *("config.yaml", "train.csv", "validation.csv", "positions.csv", "curves.png"),
         *("checkpoints", "model", "tensorboard"),
     }
+    assert err.startswith("Starting from step 0 of 4.\nstep 1 of 4")  # without numbers
     assert "step 4 of 4: loss " in err
 
 
