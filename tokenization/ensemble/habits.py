@@ -84,6 +84,7 @@ class Habits:
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
     scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
+    fifth: bool = False  # whether bars have a fifth beat, which models trained on 4/4 leave empty
 
     @cached_property
     def against_range(self) -> np.ndarray:
