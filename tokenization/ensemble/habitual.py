@@ -70,7 +70,7 @@ AMOUNT = 2.0  # nats for each octave by which a part plays too little or too muc
 SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
 # Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions.
-PATTERN, REST = (2.5, 6.0), (5.0, 8.0)
+PATTERN, REST = (2.5, 10.0), (5.0, 10.0)
 ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
