@@ -26,6 +26,9 @@ ON_BEAT_BONUS = 0.86  # for a note that starts on the beat, within:
 EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
 LOUDNESS = 80  # velocity of all notes of music without dynamics
 PASSING = 0.7  # factor for a note that is reached and left by step
+MELODY = 0.1  # factor for a note of a melody, if another part plays chords
+# Shares of onsets with one note: at most, in such a part; at least, in a melody.
+CHORDAL, SINGLE = 0.7, 0.95
 STEPS = (-2, -1, 1, 2)  # semitones
 TICKS = 12  # of a beat, to which onsets are rounded when steps are sought
 # The bass of a beat is its lowest note, and its first bass the lowest that sounds near its start. Both count less the
@@ -122,6 +125,7 @@ def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
     weight *= np.exp(-DECAY_PER_BEAT * np.maximum(-late, 0))
     weight[(late > -EARLIEST_BEATS) & (late <= LATEST_BEATS)] *= 1 + ON_BEAT_BONUS
     weight[_passing(notes, onset)[note]] *= PASSING
+    weight[_in_melody(notes)[note]] *= MELODY
     sounding = np.unique(beat)
     silent = sounding[:-1][np.diff(sounding) > 1] + 1
     beats = np.union1d(np.append(sounding, 0), silent)
@@ -148,6 +152,19 @@ def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
         sounding=np.where(is_silent, 0.0, 1.0),
         silence=np.where(is_silent, silence, 0),
     )
+
+
+def _in_melody(notes: Notes) -> np.ndarray:
+    """Return whether each note is of a track in one voice that lies above one with chords."""
+    tracks = np.unique(notes.track)
+    single, mean = np.zeros(len(tracks)), np.zeros(len(tracks))
+    for number, track in enumerate(tracks):
+        own = notes.track == track
+        _, many = np.unique(notes.onset_ticks[own], return_counts=True)
+        single[number], mean[number] = (many == 1).mean(), notes.pitch[own].mean()
+    full = mean[single <= CHORDAL]
+    melodies = tracks[(single >= SINGLE) & (mean > full.min())] if len(full) else tracks[:0]
+    return np.isin(notes.track, melodies)
 
 
 def _passing(notes: Notes, onset: np.ndarray) -> np.ndarray:

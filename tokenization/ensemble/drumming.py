@@ -1,4 +1,4 @@
-"""What new drums prefer so that they fit the given parts: a backbeat, their feel, and fills where phrases end.
+"""What new drums prefer so that they fit the given parts: a drum set, a backbeat, their feel, fills where phrases end.
 
 K bars.
 """
@@ -26,10 +26,14 @@ from tokenization.ensemble.tokens import (
 # In nats. Chosen by ear and by `python -m tests.tools.measure.drums`.
 BACKBEAT = 3.0  # against what leaves out a snare
 OFF_THE_FEEL = 4.0  # against a straight onset in swung music, and the other way round
-FILL = 6.0  # for toms and snares in the last half of a fill
+FILL, TOM = 6.0, 2.0  # for toms and snares in the last half of a fill, and more for toms
 CRASH = 2.5  # for a crash on the downbeat after a fill
+UNUSUAL = 3.0  # against what is no part of a drum set, and toms outside of fills
+DOWNBEAT = 5.0  # for a bass drum where a bar begins
+STEADY = 1.5  # for hats and rides on beats
 
 SNARES, TOMS, CRASHES = (38, 40, 37, 39), (41, 43, 45, 47, 48, 50), (49, 57)
+KICKS, FRAMES = (35, 36), (42, 44, 46, 51, 53, 59)  # bass drums; hats and rides
 FOOT = 44  # the pedal hi-hat, which can be the backbeat of swung music
 SWUNG, STRAIGHT, UNKNOWN = "swung", "straight", ""
 FEWEST_OFF_BEAT = 8  # onsets between the beats that show a feel
@@ -43,6 +47,9 @@ def _ids(*drums: int) -> list[int]:
 
 
 SNARE_IDS = _ids(*SNARES, FOOT)
+UNUSUAL_IDS = np.setdiff1d(
+    np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, *CRASHES)
+)
 # The steps of each metre that have a backbeat: every second beat where there are two or four.
 BACKBEATS: list[list[int]] = [
     [step * int(METRE_STEPS[number]) // beats for step in range(1, beats, 2)]
@@ -96,6 +103,11 @@ class Groove:
             found[_ids(*SNARES, *([FOOT] if swung else []))] += BACKBEAT
         if self._is_fill(bar) and 2 * at >= METRE_STEPS[metre]:
             found[_ids(*TOMS, *SNARES)] += FILL
+            found[_ids(*TOMS)] += TOM
+        elif 0 <= bar < len(self.fills):
+            found[UNUSUAL_IDS] -= UNUSUAL
+            found[_ids(*KICKS)] += DOWNBEAT * (at == 0)
+            found[_ids(*FRAMES)] += STEADY * (at >= 0 and at % STEPS_PER_BEAT == 0)
         if at == 0 and self._is_fill(bar - 1):
             found[_ids(*CRASHES)] += CRASH
         return found

@@ -26,9 +26,11 @@ from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     CHORD,
     DRUMS,
+    FAMILIES,
     HARMONY,
     LENGTHS,
     LONGEST_BAR,
+    PART_NAMES,
     PITCH,
     PITCHED,
     STEPS_PER_SUBBEAT,
@@ -42,6 +44,8 @@ PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
 SHARED = 0.85  # mean Jaccard index of the onsets of these pairs from which a rhythm recurs
 MARGIN = 0.02  # by which a longer period must exceed the shorter ones
+# Plucked basses are of no section, even if they share the beats of a guitar.
+BASSES = [PART_NAMES.index(name) for name in FAMILIES["bass"]]
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
 # What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.
 WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
@@ -89,6 +93,7 @@ class Habits:
     is_score: bool  # notated music without drums
     key: int  # that was asked for, −1 for none
     scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
+    fifth: bool = False  # whether bars have a fifth beat, which models trained on 4/4 leave empty
 
     @cached_property
     def against_range(self) -> np.ndarray:
@@ -174,11 +179,12 @@ def _in_chord(sheet: Sheet) -> np.ndarray:
 
 
 def _leaders(sheet: Sheet, judged: np.ndarray) -> np.ndarray:
-    """Return the first earlier part whose onsets each part shares, −1 for none: (P,)."""
+    """Return the first earlier part whose onsets each part shares, −1 for none, as for a bass that walks: (P,)."""
     onsets = [np.unique(sheet.onset[sheet.part == part]) for part in range(len(sheet.parts))]
     leader = np.full(len(sheet.parts), -1)
-    for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
-        for other in np.flatnonzero(judged[:part] & (sheet.parts[:part] < PITCHED)).tolist():
+    moves = judged & (sheet.parts < PITCHED) & ~np.isin(sheet.parts, BASSES)
+    for part in np.flatnonzero(moves).tolist():
+        for other in np.flatnonzero(moves[:part]).tolist():
             if _shared(onsets[part], onsets[other]) >= TOGETHER:
                 leader[part] = other
                 break

@@ -13,6 +13,7 @@ import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS, TONES
 from tokenization.analysis.chords import key as estimated_key
+from tokenization.analysis.metres import NAMES
 from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.grammar import (
     ABOUT,
@@ -52,11 +53,13 @@ from tokenization.ensemble.tokens import (
     LENGTH,
     LENGTHS,
     LONGEST_BAR,
+    METRE,
     PART,
     PITCH,
     PITCHED,
     PLAYERS,
     PLAYERS_1,
+    STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
     VOCABULARY,
     VOICE,
@@ -69,7 +72,7 @@ AMOUNT = 2.0  # nats for each octave by which a part plays too little or too muc
 SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
 # Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions.
-PATTERN, REST = (2.5, 6.0), (5.0, 8.0)
+PATTERN, REST = (2.5, 10.0), (5.0, 10.0)
 # Without these nats, music changes as it is written: parts of scores no longer rest, chords become too many and notes
 # clash; the harmony of other music wears out. In scores of several parts: for bars in which not all of them play;
 # against chords after the first one of a bar; against pitches outside the chord, a second from one that is struck at
@@ -85,6 +88,7 @@ FORM = 6.0  # nats against chords that break the form
 # Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
 # key, and twice for its chord, while the music is in another.
 AWAY = 2.0
+FILLED = 4.0  # nats for the fifth beat of new pieces in 5/4, in parts that play in the second half of four
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
 
 
@@ -220,6 +224,14 @@ class Habitual(Grammar):
                 nats[PITCH.start : PITCH.stop] += np.float32(sign) * TRIADS[one]
                 nats[TONICS[one]] += np.float32(2 * sign)
 
+    def _go_on(self, row: int, nats: np.ndarray) -> None:
+        """Let a part that plays shortly before the fifth beat play in it, too."""
+        at = int(self._at[row])
+        if self._pending[row] != HARMONY and 2 <= at // STEPS_PER_BEAT < 4:
+            nats[LEAVING] -= np.float32(FILLED)
+            if at >= 3 * STEPS_PER_BEAT:
+                nats[AT.start + 4 * STEPS_PER_BEAT] += np.float32(FILLED)
+
     def _amounts(self, row: int) -> np.ndarray:
         """Return the nats for each part to play more, negative for those that lately play too much: (P,)."""
         habits = self._habits
@@ -273,6 +285,8 @@ class Habitual(Grammar):
             is_named = kind == NAMED and self._at[row] < 0
             if OPENS[kind] or (is_named and not self._has_voice[row]):
                 self._who_plays(row, nats)
+            if self._habits.fifth and kind == AFTER_VALUE:
+                self._go_on(row, nats)
             if kind in (NAMED, AFTER_VALUE) and part >= 0:
                 self._when(row, part, nats)
             if kind in (PLACED, AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE) and part >= 0:
@@ -395,6 +409,7 @@ class Habitual(Grammar):
 
 
 ROOT_OF = np.arange(len(CHORD)) // len(QUALITIES)  # of each chord
+FIVE_FOUR = METRE.start + NAMES.index("5/4")
 LEVELS = np.array([0, 0.5, 1.1, 2, 3.2, 5, 8.5, 13])  # notes per beat, in the middle of each level
 
 
@@ -415,6 +430,7 @@ def habitual(
         asked = np.where(plan["density"] >= 0, LEVELS[plan["density"]], usual)
         scale = np.clip(asked / max(usual, 0.1), 0.25, 4)
     keys, key = prompt[KEY.holds(prompt)], -1
+    fifth = FIVE_FOUR in prompt and not len(sheet.bars)
     if len(sheet.bars):
         is_drawn = bool({*plan} - {"return"})
         against = strange(sheet, is_pulled=is_drawn)
@@ -423,9 +439,12 @@ def habitual(
     elif len(keys):
         key = int(keys[0]) - KEY.start
         against = in_key(key)
+    elif fifth:
+        against = np.zeros(len(VOCABULARY), np.float32)
     else:
         return grammar
     habits = habits_of(sheet, "players" not in plan, scale, against, key)
     if "register" in plan:
         habits = replace(habits, strict=habits.strict / 4)
+    habits = replace(habits, fifth=fifth)
     return Habitual(grammar, habits, sheet, writes_chords=writes_chords)

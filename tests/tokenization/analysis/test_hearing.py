@@ -131,6 +131,15 @@ def test_a_seventh_in_one_beat_counts_for_the_bar():
     assert found(score.replace(notes=both)) == [(0, "C_M"), (4, "G_7"), (8, "C_M")]
 
 
+@pytest.mark.parametrize(("track", "second"), [(0, "G_7"), (1, "G_M")])
+def test_a_melody_counts_less_than_chords(track, second):
+    score = played(["C_M", "G_M", "C_M"])
+    melody = Notes([BAR], [BAR], [77], [80], [track])  # the seventh of G
+    both = Notes.concatenate([score.notes, melody]).sorted()
+    chords = found(score.replace(notes=both, tracks=(Track(), Track())))
+    assert chords == [(0, "C_M"), (4, second), (8, "C_M")]
+
+
 def test_suspensions_do_not_change_the_root():
     # In the chord: G with a fourth for half a bar, then with its third.
     sus = [(0, 4, 36), (0, 4, 60), (0, 4, 64), (0, 4, 67), (4, 4, 43), (4, 4, 62), (4, 4, 67)]

@@ -56,6 +56,7 @@ def test_sections_that_move_together_are_found():
     found = habits_of(sheet(True), True, np.zeros(0), np.zeros(0))
     # The chords come first, then five saxes and four brass.
     assert found.leader[1:10].tolist() == [-1, 1, 1, 1, 1, -1, 6, 6, 6]
+    assert (found.leader[10:] == -1).all()  # even if the bass walks on the beats of the guitar
 
 
 @pytest.mark.parametrize("big", [True, False])
@@ -286,3 +287,16 @@ def test_music_that_is_no_score_keeps_to_the_given_pitch_classes(lengths, more, 
     found = strange(Reading(ids[: bar_offsets(ids)[-2]]).sheet(), is_pulled=False)
     assert found[PITCH.start + 66] == -against
     assert found[PITCH.start + 60] == 0
+
+
+@pytest.mark.parametrize("metre", ["4/4", "5/4"])
+def test_new_pieces_in_five_four_go_on_to_the_fifth_beat(metre):
+    given = empty_prompt(LANGUAGE, {"key": "C major", "metre": metre})
+    found = LANGUAGE.grammar(given.ids, prompt_bars=0, bars=4, free=False)
+    found.take(given.ids)
+    write(found, "piano", "at_78", "length_12", "loudness_10", "pitch_67")
+    row = nats(found)
+    if metre == "5/4":
+        assert row[AT.start + 96] > row[AT.start + 84] > row[BAR]
+    else:
+        assert row[AT.start + 84] == row[BAR]

@@ -3,7 +3,8 @@
 The first bars of each file are accompanied by drums, as `musicgen accompany --write drums` does, and with `--free`; its
 own drums, if it has some, are measured too. Backbeat: bars of 4/4 with a snare, rim or clap on beats two and four, or
 the pedal hi-hat in swung music. Feel: onsets of the drums between the beats that are where those of the other parts
-are, if these are clearly straight or swung. Fills: notes of toms in bars that end a phrase, and in the other bars.
+are, if these are clearly straight or swung. Fills: notes of toms in bars that end a phrase, and in the other bars. Kit:
+bars of 4/4 with a bass drum, a snare or side stick, and hats or rides on three beats.
 """
 
 from __future__ import annotations
@@ -24,16 +25,33 @@ from musicgen.playable import Playable, load
 from tests.tools.options import options
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.arranging import phrases_of
-from tokenization.ensemble.drumming import COMPOUND, FOOT, SNARES, SWUNG, TOMS, Groove, feel_of
+from tokenization.ensemble.drumming import (
+    COMPOUND,
+    FOOT,
+    FRAMES,
+    KICKS,
+    SNARES,
+    SWUNG,
+    TOMS,
+    Groove,
+    feel_of,
+)
 from tokenization.ensemble.fitting import first_downbeat
 from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import DRUMS, LOWEST_DRUM, STEPS_PER_BEAT, STEPS_PER_SUBBEAT
+from tokenization.ensemble.tokens import (
+    DRUMS,
+    LONGEST_BAR,
+    LOWEST_DRUM,
+    STEPS_PER_BEAT,
+    STEPS_PER_SUBBEAT,
+)
 from tokenization.formats import read_file
 from tokenization.score import Score
 
-MEASURES = ("backbeat", "feel", "toms in fills", "toms elsewhere")
+MEASURES = ("backbeat", "kick and snare", "kit", "feel", "toms in fills", "toms elsewhere")
+FRAME = 3  # beats of a bar
 WAYS = ("its own drums", "with --free", "as promised")
 
 
@@ -51,6 +69,13 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
     struck = np.isin(drum, backs)
     both = [np.bincount(bar[struck & (step == at)], minlength=bars) > 0 for at in (24, 72)]
     counted = (sheet.bars.metre == FOUR_FOUR) & (np.bincount(bar, minlength=bars) > 0)
+    has_both = np.logical_and(
+        *(np.bincount(bar[np.isin(drum, one)], minlength=bars) > 0 for one in (KICKS, SNARES))
+    )
+    frame = np.zeros((bars, LONGEST_BAR // STEPS_PER_BEAT), bool)
+    framed = np.isin(drum, FRAMES) & (step % STEPS_PER_BEAT == 0)
+    frame[bar[framed], step[framed] // STEPS_PER_BEAT] = True
+    has_all = has_both & (frame.sum(1) >= FRAME)
     within = step % STEPS_PER_BEAT
     between = within[(within > 0) & ~np.array(COMPOUND)[sheet.bars.metre[bar]]]
     agree = between % (8 if feel == SWUNG else 6) == 0
@@ -59,6 +84,8 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
     toms = np.bincount(bar[np.isin(drum, TOMS)], minlength=bars)
     return {
         "backbeat": float((both[0] & both[1])[counted].mean()) if counted.any() else None,
+        "kick and snare": float(has_both[counted].mean()) if counted.any() else None,
+        "kit": float(has_all[counted].mean()) if counted.any() else None,
         "feel": float(agree.mean()) if feel and len(agree) else None,
         "toms in fills": float(toms[ends].mean()) if ends.any() else None,
         "toms elsewhere": float(toms[~ends].mean()) if (~ends).any() else None,

@@ -10,7 +10,8 @@ roles    16 new bars after the last 16 given ones, of own bands, of files, and o
          pedal; of the highest part, its range in semitones and leaps of a fifth or more. A piece of a set is read at
          the grid of its language, which rounds velocities and lengths on both sides.
 plan     The home key kept: of pieces, without a plan, and with a drawn curve of density, register and loudness.
-nothing  Pieces from nothing: key as asked and metre kept, chords in winds and notes out of range; of pop, the bars
+nothing  Pieces from nothing: key as asked and metre kept, notes in the fifth beat of 5/4 for one in its second to
+         fourth, chords in winds and notes out of range; of pop, the bars
          that return and that repeat a bar exactly among the first 32 and 64, and the entropy of lengths, next to the
          sets, whose pieces return more the longer they last.
 
@@ -383,6 +384,9 @@ def print_nothing(model: Playable, given: Namespace) -> None:
         meters = score.meters
         times = {*zip(meters.numerator.tolist(), meters.denominator.tolist(), strict=True)}
         found["metre kept"].append({f"{top}/{low}" for top, low in times} == {idea["metre"]})
+        if idea["metre"] == "5/4":
+            beat = score.notes.onset_ticks // score.ticks_per_beat % 5
+            found["fifth beat"].append(3 * float((beat == 4).sum() / max((beat % 4 > 0).sum(), 1)))
         for track, about in enumerate(score.tracks):
             notes = score.notes[score.notes.track == track]
             if about.is_drum or not len(notes):

@@ -87,7 +87,7 @@ def harmony(name: str, spelling: Spelling) -> ET.Element:
     """Convert a chord name to a harmony element."""
     element = ET.Element("harmony")
     if name == NO_CHORD:
-        ET.SubElement(ET.SubElement(element, "root"), "root-step", text="").text = "C"
+        ET.SubElement(element, "function")  # unlike a root without text, MuseScore 3 omits it
         ET.SubElement(element, "kind", text="N.C.").text = "none"
         return element
     root, _, quality = (parse(name) or name).partition("_")

@@ -143,6 +143,9 @@ def test_another_library_reads_the_same():
         for chord in parsed.parts[0].recurse().getElementsByClass(music21.harmony.Harmony)
     ]
     assert named == [(0, "A#m7"), (36, "C/E"), (132, "Bø7"), (150, "N.C.")]
+    # MuseScore 3 would write the root even if its text is empty.
+    roots = {one.findtext("kind"): one.find("root") for one in ET.fromstring(data).iter("harmony")}
+    assert roots["none"] is None is not roots["minor-seventh"]
 
 
 @pytest.mark.parametrize(
