@@ -5,7 +5,6 @@
   of the bar one period before, the more so if all did. In a section, such as saxes, that has moved together, they are
   those of its first part.
 - *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
-- *chords*: notes are in the chord as often as the given ones, but in scores.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
 
@@ -53,8 +52,6 @@ WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
 # fewer if fewer bars than RECENT show the range, or if a plan asks for registers.
 BEYOND, FARTHEST = 1.5, 6.0
 FIFTH = 7  # semitones of a leap
-# Nats against pitches outside the chord, but in scores, for each nat of the odds of given notes to be in it.
-TONAL = 0.25
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
 DISTINCT = 0.1  # … and by so much more than that of any shorter period
@@ -80,17 +77,15 @@ class Habits:
     leader: np.ndarray  # (P,) the part that it moves with, −1 for none
     last: np.ndarray  # (bars, P, S) whether each part attacks a step, the latest given bar first
     period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
-    # (P,) 1 if they do so without exception, or are always those of its leader; else 0
+    # (P,) 1, in a band 2, if they do so without exception, or are always those of its leader; else 0
     exact: np.ndarray
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
-    strict: float  # nats for each semitone outside that range
+    strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
-    tonal: np.ndarray  # (P,) nats against pitches outside the chord
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
-    is_score: bool  # notated music without drums
     key: int  # that was asked for, −1 for none
     scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
     fifth: bool = False  # whether bars have a fifth beat, which models trained on 4/4 leave empty
@@ -121,8 +116,7 @@ def habits_of(
     judged = (notes >= FEWEST) & (sheet.parts != HARMONY) & (rate > 0)
     unsure = RECENT / max(min(bars, RECENT), 1)
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
-    leaps, tonal = np.ones(count), np.zeros(count)
-    in_chord, is_score = _in_chord(sheet), _is_score(sheet)
+    leaps = np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
         value = sheet.value[own]
@@ -134,8 +128,6 @@ def habits_of(
         growth = float(np.ptp(value)) - sum(halves) / 2  # from half of the bars to all
         extra = max(LEAST, WIDER * float(np.ptp(value))) + GROWN * growth
         low[part], high[part] = value.min() - extra, value.max() + extra
-        odds = (in_chord[own].sum() + 0.5) / ((~in_chord)[own].sum() + 0.5)
-        tonal[part] = 0 if is_score else np.round(8 * max(TONAL * np.log(odds), 0)) / 8
         if many.max() == 1 and len(onset) > FEWEST:
             moves = np.abs(np.diff(value[np.argsort(sheet.onset[own], kind="stable")]))
             leaps[part] = (moves >= FIFTH).mean()
@@ -155,27 +147,18 @@ def habits_of(
         period=period,
         exact=np.array(
             [_is_exact(last, bars, part, leader[part], period[part]) for part in range(count)], int
-        ),
+        )
+        * (1 + (DRUMS in sheet.parts)),
         low=low,
         high=high,
         floor=floor,
         strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
-        tonal=tonal,
         form=_form(sheet),
         strange=strange,
-        is_score=is_score,
         key=key,
         scale=scale,
     )
-
-
-def _in_chord(sheet: Sheet) -> np.ndarray:
-    """Return whether each note is in the chord that sounds, and false where there is none."""
-    own = np.flatnonzero(sheet.instrument == HARMONY)
-    since = np.searchsorted(sheet.onset[own], sheet.onset, side="right") - 1  # −1 before the first
-    chord = np.append(sheet.value[own], -1)[since]
-    return (chord >= 0) & TONES[chord, sheet.value % len(ROOTS)]
 
 
 def _leaders(sheet: Sheet, judged: np.ndarray) -> np.ndarray:
@@ -220,17 +203,13 @@ def _form(sheet: Sheet) -> int:
     return 0
 
 
-def _is_score(sheet: Sheet) -> bool:
-    """Return whether the given music is notated and has no drums."""
-    return is_notated(sheet.length[sheet.instrument < PITCHED]) and DRUMS not in sheet.parts
-
-
 def strange(sheet: Sheet, *, is_pulled: bool) -> np.ndarray:
     """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,)."""
     pitched = sheet.instrument < PITCHED
     weight = np.bincount(sheet.value[pitched] % 12, LENGTHS[sheet.length[pitched]], 12)
     share = weight / max(weight.sum(), 1)
-    nats = PULLED if is_pulled else 0.0 if _is_score(sheet) else STRANGE
+    is_score = is_notated(sheet.length[pitched]) and DRUMS not in sheet.parts
+    nats = PULLED if is_pulled else 0.0 if is_score else STRANGE
     # In steps of a quarter, so that no rounding decides.
     return _by_class(-np.round(4 * nats * np.clip(1 - share * 24, 0, 1)) / 4)
 

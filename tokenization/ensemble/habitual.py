@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenization.analysis.chords import QUALITIES, ROOTS, TONES
+from tokenization.analysis.chords import ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import NAMES
 from tokenization.ensemble.beginning import key_of
@@ -57,8 +57,6 @@ from tokenization.ensemble.tokens import (
     PART,
     PITCH,
     PITCHED,
-    PLAYERS,
-    PLAYERS_1,
     STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
     VOCABULARY,
@@ -71,15 +69,9 @@ FADING = 0.75  # per bar, of the weight of older new bars in how much a part pla
 AMOUNT = 2.0  # nats for each octave by which a part plays too little or too much …
 SLACK = 0.5  # … from this many octaves on …
 MOST = 4.0  # … up to this many nats
-# Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions.
-PATTERN, REST = (2.5, 10.0), (5.0, 10.0)
-# Without these nats, music changes as it is written: parts of scores no longer rest, chords become too many and notes
-# clash; the harmony of other music wears out. In scores of several parts: for bars in which not all of them play;
-# against chords after the first one of a bar; against pitches outside the chord, a second from one that is struck at
-# once. In other music: against a chord by the share of late ones with its root, whose weight falls with each chord.
-FEWER, CALM, CLASH = 1.0, 0.7, 0.75
-WORN, LATELY = 2.0, 0.93
-FULL = 4.0  # nats against more parts than the plan of a bar has, unless a rhythm expects them
+# Nats against what breaks a rhythm, and against parts that play where they rest; more if there were no exceptions, and
+# still more if so in a band.
+PATTERN, REST = (2.5, 6.0, 10.0), (5.0, 8.0, 10.0)
 ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
@@ -112,22 +104,13 @@ class Habitual(Grammar):
         self._past = habits.last[None].copy()  # of the bars before, the latest first
         self._period = habits.period[None].copy()  # bars after which the onsets of a part recur
         self._count = np.zeros((1, count), np.int64)  # notes in the bar
-        self._players = np.zeros(1, np.int64)  # that the bar's plan has, or 0
-        # The number of parts less one in a score of several, else 0.
-        self._fewer = max(int((habits.parts != HARMONY).sum()) - 1, 0) * habits.is_score
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
-        self._struck = np.zeros((1, LONGEST_BAR, len(ROOTS)), bool)  # pitch classes in the bar
         self._highest = np.full(1, -1)  # pitch of the part at its position
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
         self._chord = np.zeros((1, LONGEST_BAR), np.int64)
-        self._roots = np.zeros((1, len(ROOTS) + 1))  # shares of late chords; the last is without
-        chords = sheet.value[sheet.instrument == HARMONY]
-        for chord in chords.tolist():
-            self._wear(0, chord)
-        self._sounding = np.full(1, chords[-1] if len(chords) else -1)  # the chord before the bar
         place = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
         back = self._given - 1 - sheet.bar
         own = (sheet.instrument == HARMONY) & (back < habits.form)
@@ -161,10 +144,6 @@ class Habitual(Grammar):
             return
         if token == BAR:
             self._begin_bar(row)
-        elif PLAYERS_1 <= token < PLAYERS_1 + PLAYERS:
-            self._players[row] = (
-                token - PLAYERS_1 + 1
-            ) % PLAYERS  # the last number means more, too
         elif PART.start <= token < PART.stop:
             self._last[row] = self._part[row]
             self._pending[row], self._has_voice[row] = token - PART.start, False
@@ -196,23 +175,9 @@ class Habitual(Grammar):
             if self._habits.form:
                 self._chords[row, 1:] = self._chords[row, :-1]
                 self._chords[row, 0] = self._chord[row]
-            self._sounding[row] = self._chord_at(row, LONGEST_BAR)
         self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
-        self._players[row], self._struck[row] = 0, False
         self._part[row] = self._pending[row] = self._at[row] = -1
-
-    def _wear(self, row: int, chord: int) -> None:
-        """Count the root of a chord."""
-        self._roots[row] *= LATELY
-        self._roots[row, ROOT_OF[chord]] += 1 - LATELY
-
-    def _chord_at(self, row: int, at: int) -> int:
-        """Return the chord that sounds at a step of the bar, −1 for none."""
-        chords = self._chord[row, : at + 1]
-        return (
-            int(chords[chords > 0][-1]) - CHORD.start if chords.any() else int(self._sounding[row])
-        )
 
     def _go_home(self, row: int, nats: np.ndarray) -> None:
         """Open with the tonic of the key that was asked for, and favour its triad while the music has another key."""
@@ -255,12 +220,10 @@ class Habitual(Grammar):
         if PITCH.start <= token < PITCH.stop:
             self._highest[row] = max(self._highest[row], token - PITCH.start)
             self._tones[row, (token - PITCH.start) % len(ROOTS)] += LENGTHS[self._length[row]]
-            self._struck[row, at, (token - PITCH.start) % len(ROOTS)] = True
         if part < 0:
             return
         if CHORD.start <= token < CHORD.stop:
             self._chord[row, at] = token
-            self._wear(row, token - CHORD.start)
         elif PITCH.start <= token < PITCH.stop and not self._now[row, part, at]:
             pitch, last = token - PITCH.start, self._pitch[row, part]
             self._moves[row, part] += last >= 0
@@ -279,7 +242,6 @@ class Habitual(Grammar):
         for row, nats in enumerate(found):
             kind, part = int(self._kind[row]), int(self._part[row])
             nats += self._habits.strange
-            nats[PLAYERS_1 : PLAYERS_1 + self._fewer] += np.float32(FEWER)
             if self._habits.key >= 0:
                 self._go_home(row, nats)
             is_named = kind == NAMED and self._at[row] < 0
@@ -299,8 +261,6 @@ class Habitual(Grammar):
         if self._kind[row] == NAMED:
             last = int(self._last[row])
         wish = np.zeros(len(habits.parts))
-        playing = (self._count[row] > 0) & (habits.parts != HARMONY)
-        is_full = 0 < self._players[row] <= playing.sum()
         for part in range(last + 1, len(habits.parts)):
             if not habits.judged[part]:
                 continue
@@ -310,9 +270,7 @@ class Habitual(Grammar):
                 wish[part] = ENTRY if self._now[row, leader].any() else -rest
             elif habits.plays[part] and (expected := self._expected(row, part)) is not None:
                 wish[part] = ENTRY if expected.any() else -rest
-            if is_full and not wish[part]:
-                wish[part] = -FULL
-            elif habits.plays[part] or not wish[part]:
+            if habits.plays[part] or not wish[part]:
                 wish[part] += self._more[row, part]
         # A token that skips parts has the strongest wish for one of them against it.
         skipped = np.maximum.accumulate(np.append(0, np.maximum(wish[last + 1 :], 0)))
@@ -345,7 +303,6 @@ class Habitual(Grammar):
         """Keep the rhythm of a part, and how much it plays."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
-            nats[AT.start + 1 : AT.stop] -= np.float32(CALM if self._fewer else 0)
             self._form_places(row, at, nats)
             return
         if not habits.judged[part] or habits.parts[part] == DRUMS:
@@ -368,9 +325,6 @@ class Habitual(Grammar):
         """Keep a part in its range and from leaping, and the chords in their form."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
-            if not habits.is_score:
-                worn = self._roots[row, ROOT_OF]
-                nats[CHORD.start : CHORD.stop] -= np.float32(WORN) * worn.astype(np.float32)
             expected = self._chords[row, habits.form - 1, at] if habits.form else 0
             if expected and self._writes_chords:
                 nats[CHORD.start : CHORD.stop] -= np.float32(FORM)
@@ -379,13 +333,6 @@ class Habitual(Grammar):
         if not habits.judged[part] or habits.parts[part] >= PITCHED:
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
-        if (chord := self._chord_at(row, at)) >= 0 and TONES[chord].any():
-            against = np.float32(habits.tonal[part]) * ~TONES[chord]
-            if self._fewer:
-                struck = self._struck[row, at]
-                seconds = np.any([np.roll(struck, by) for by in (-2, -1, 1, 2)], axis=0)
-                against += np.float32(CLASH) * (seconds & ~struck & ~TONES[chord])
-            nats[PITCH.start : PITCH.stop] -= against[np.arange(len(PITCH)) % len(ROOTS)]
         if self._kind[row] == AFTER_VALUE and (low := habits.floor[part] - self._highest[row]) > 0:
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
@@ -408,7 +355,6 @@ class Habitual(Grammar):
             nats[BAR] -= np.float32(FORM)
 
 
-ROOT_OF = np.arange(len(CHORD)) // len(QUALITIES)  # of each chord
 FIVE_FOUR = METRE.start + NAMES.index("5/4")
 LEVELS = np.array([0, 0.5, 1.1, 2, 3.2, 5, 8.5, 13])  # notes per beat, in the middle of each level
 
