@@ -37,9 +37,8 @@ class Request:
     plan: dict[str, Any] | None = None
     # Whether metre, ranges, parts of one voice and endings are left to the model (tokenization/ensemble/promises.py).
     free: bool = False
-    keeps_chords: bool = (
-        False  # chords of the piece, but guessed ones, stay where chords are written
-    )
+    # Whether chords of the piece, except for guessed ones, stay where chords are written.
+    keeps_chords: bool = False
     planned: bool = True  # each bar states its plan before its notes, if the language has plans
 
     def __post_init__(self) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-COMMON, NOTATED = (
-    4,
-    0.7,
-)  # notated: the COMMON commonest lengths make up more than this share of the notes
+# Music is notated if its COMMON commonest lengths make up more than this share of its notes.
+COMMON, NOTATED = 4, 0.7
 
 
 def is_notated(lengths: np.ndarray) -> bool:

@@ -46,7 +46,9 @@ def _ids(*drums: int) -> list[int]:
     return [DRUM.start + drum - LOWEST_DRUM for drum in drums]
 
 
-SNARE_IDS = _ids(*SNARES, FOOT)
+SNARE_IDS, TOM_IDS, KICK_IDS, FRAME_IDS = (
+    _ids(*drums) for drums in ((*SNARES, FOOT), TOMS, KICKS, FRAMES)
+)
 UNUSUAL_IDS = np.setdiff1d(
     np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, *CRASHES)
 )
@@ -103,11 +105,11 @@ class Groove:
             found[_ids(*SNARES, *([FOOT] if swung else []))] += BACKBEAT
         if self._is_fill(bar) and 2 * at >= METRE_STEPS[metre]:
             found[_ids(*TOMS, *SNARES)] += FILL
-            found[_ids(*TOMS)] += TOM
+            found[TOM_IDS] += TOM
         elif 0 <= bar < len(self.fills):
             found[UNUSUAL_IDS] -= UNUSUAL
-            found[_ids(*KICKS)] += DOWNBEAT * (at == 0)
-            found[_ids(*FRAMES)] += STEADY * (at >= 0 and at % STEPS_PER_BEAT == 0)
+            found[KICK_IDS] += DOWNBEAT * (at == 0)
+            found[FRAME_IDS] += STEADY * (at >= 0 and at % STEPS_PER_BEAT == 0)
         if at == 0 and self._is_fill(bar - 1):
             found[_ids(*CRASHES)] += CRASH
         return found

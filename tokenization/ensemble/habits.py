@@ -88,7 +88,7 @@ class Habits:
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
     scale: np.ndarray  # (bars,) of the notes in each new bar, by the plan
-    fifth: bool = False  # whether bars have a fifth beat, which models trained on 4/4 leave empty
+    fifth: bool  # whether bars have a fifth beat, which models trained on 4/4 leave empty
 
     @cached_property
     def against_range(self) -> np.ndarray:
@@ -99,12 +99,18 @@ class Habits:
 
 
 def habits_of(
-    sheet: Sheet, plays: bool, scale: np.ndarray, strange: np.ndarray, key: int = -1
+    sheet: Sheet,
+    plays: bool,
+    scale: np.ndarray,
+    strange: np.ndarray,
+    key: int = -1,
+    *,
+    fifth: bool = False,
 ) -> Habits:
     """Return the habits of the parts of given bars.
 
     `plays`: whether parts are expected to play as often as before. `scale` says how many notes the plan asks of each
-    new bar, relative to the given ones. `strange` and `key` are those of `Habits`.
+    new bar, relative to the given ones. `strange`, `key` and `fifth` are those of `Habits`.
     """
     bars, count = len(sheet.bars), len(sheet.parts)
     first = max(0, bars - RECENT)
@@ -158,6 +164,7 @@ def habits_of(
         strange=strange,
         key=key,
         scale=scale,
+        fifth=fifth,
     )
 
 

@@ -389,8 +389,7 @@ def habitual(
         against = np.zeros(len(VOCABULARY), np.float32)
     else:
         return grammar
-    habits = habits_of(sheet, "players" not in plan, scale, against, key)
+    habits = habits_of(sheet, "players" not in plan, scale, against, key, fifth=fifth)
     if "register" in plan:
         habits = replace(habits, strict=habits.strict / 4)
-    habits = replace(habits, fifth=fifth)
     return Habitual(grammar, habits, sheet, writes_chords=writes_chords)

@@ -11,9 +11,9 @@ roles    16 new bars after the last 16 given ones, of own bands, of files, and o
          the grid of its language, which rounds velocities and lengths on both sides.
 plan     The home key kept: of pieces, without a plan, and with a drawn curve of density, register and loudness.
 nothing  Pieces from nothing: key as asked and metre kept, notes in the fifth beat of 5/4 for one in its second to
-         fourth, chords in winds and notes out of range; of pop, the bars
-         that return and that repeat a bar exactly among the first 32 and 64, and the entropy of lengths, next to the
-         sets, whose pieces return more the longer they last.
+         fourth, chords in winds and notes out of range; of pop, the bars that return and that repeat a bar exactly
+         among the first 32 and 64, and the entropy of lengths, next to the sets, whose pieces return more the longer
+         they last.
 
 `real` is how the pieces themselves go on. With `--free`, parts keep neither promises nor habits.
 """
