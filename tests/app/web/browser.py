@@ -1,5 +1,6 @@
 """Chromium and a server for the tests of the page."""
 
+import asyncio
 import os
 import shutil
 import socket
@@ -8,11 +9,12 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -36,6 +38,12 @@ def chromium() -> str:
         sentence = "the page is tested in a browser, and there is none: install Chromium"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(sentence)
     return found
+
+
+def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in a thread without an event loop: the browser of other tests keeps one in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def free_port() -> int:

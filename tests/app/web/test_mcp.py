@@ -1,6 +1,5 @@
 """The tools for assistants: files are sent and returned inline."""
 
-import asyncio
 import base64
 import json
 from datetime import timedelta
@@ -10,7 +9,7 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
 
 from app.web.offered_models import example
-from tests.app.web.browser import MODEL, serving
+from tests.app.web.browser import MODEL, run_apart, serving
 from tokenization.midi.rows import rows_of
 
 pytestmark = [
@@ -36,7 +35,7 @@ async def called(address: str, *asked: dict[str, object]) -> list[tuple[bool, st
 def test_an_assistant_writes_in_a_file_without_an_address():
     asked = {"do": "rewrite", "bars": "5-6", "parts": "Bass", "file": TRIO}
     with serving("--model", MODEL, "--mcp") as address:
-        (is_error, text), (is_wrong, said) = asyncio.run(
+        (is_error, text), (is_wrong, said) = run_apart(
             called(address, asked, {**asked, "bars": "90-91"})
         )
     assert not is_error, text

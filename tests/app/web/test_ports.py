@@ -42,17 +42,20 @@ BEAT = """(at = performance.now() / 1000) =>
   clocked.beat + (at - clocked.began / 1000) * clocked.tempo / 60"""
 TEMPO = 126
 TURN = "(turn) => musicgen.app.trade.turn === turn"
-# Send clocks at a tempo until the player has moved by some beats; return its tempo and its distance from the clock.
+# Send clocks at a tempo until the player has moved by some beats; return its tempo and its distance from the clock, the
+# median over the last two beats, since a busy machine delays some.
 FOLLOWED = """async ([tempo, count]) => {
-  const { player } = musicgen, beat = 60000 / tempo, began = performance.now();
+  const { player } = musicgen, beat = 60000 / tempo, began = performance.now(), offs = [];
   receive(0xf2, 16, 0);
   receive(0xfb);
   for (let n = 0; n < count; n++) {
     const at = began + n * beat / 24;
     while (performance.now() < at) await new Promise((done) => setTimeout(done, 1));
     receive(0xf8);
+    if (n >= count - 48)
+      offs.push(player.tick / player.piece.ticksPerBeat - (4 + (performance.now() - began) / beat));
   }
-  const off = player.tick / player.piece.ticksPerBeat - (4 + (performance.now() - began) / beat);
+  const off = offs.sort((a, b) => a - b)[24];
   return { playing: player.playing, tempo: player.tempo, off: off * beat };
 }"""
 
@@ -104,7 +107,7 @@ def test_the_clock_of_another_program_is_followed(ported: Page):
         found = ported.evaluate(FOLLOWED, [tempo, 24 * 6])
         assert found["playing"]
         assert abs(found["tempo"] * usual / tempo - 1) < 0.03
-        assert abs(found["off"]) < 80  # milliseconds, on a busy machine
+        assert abs(found["off"]) < 80  # milliseconds
         ported.evaluate("receive(0xfc)")
         assert not ported.evaluate("musicgen.player.playing")
 

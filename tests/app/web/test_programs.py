@@ -4,8 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,7 +13,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from app.web import programs
 from app.web.errors import HANDLERS
 from app.web.guard import Refused
-from tests.app.web.browser import MODEL
+from tests.app.web.browser import MODEL, run_apart
 from tests.tools.house import ROOT
 
 # A server in this process, so that its modules can be listed; the endpoints need no composing process.
@@ -53,12 +51,6 @@ with TemporaryDirectory() as folder:
     sys.stdout.flush()
 leave(0)
 """
-
-
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine in a thread without an event loop: the browser of other tests keeps one in this thread."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
 
 
 def said(hidden: str = "") -> list[str]:
