@@ -30,10 +30,11 @@ FILL, TOM = 6.0, 2.0  # for toms and snares in the last half of a fill, and more
 CRASH = 2.5  # for a crash on the downbeat after a fill
 UNUSUAL = 3.0  # against what is no part of a drum set, and toms outside of fills
 DOWNBEAT = 5.0  # for a bass drum where a bar begins
-STEADY = 1.5  # for hats and rides on beats
+STEADY = 1.5  # for closed hats and rides on beats
+OPEN = 2.0  # against open hats
 
 SNARES, TOMS, CRASHES = (38, 40, 37, 39), (41, 43, 45, 47, 48, 50), (49, 57)
-KICKS, FRAMES = (35, 36), (42, 44, 46, 51, 53, 59)  # bass drums; hats and rides
+KICKS, FRAMES, OPEN_HAT = (35, 36), (42, 44, 51, 53, 59), 46  # bass drums; closed hats and rides
 FOOT = 44  # the pedal hi-hat, which can be the backbeat of swung music
 SWUNG, STRAIGHT, UNKNOWN = "swung", "straight", ""
 FEWEST_OFF_BEAT = 8  # onsets between the beats that show a feel
@@ -50,7 +51,7 @@ SNARE_IDS, TOM_IDS, KICK_IDS, FRAME_IDS = (
     _ids(*drums) for drums in ((*SNARES, FOOT), TOMS, KICKS, FRAMES)
 )
 UNUSUAL_IDS = np.setdiff1d(
-    np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, *CRASHES)
+    np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, OPEN_HAT, *CRASHES)
 )
 # The steps of each metre that have a backbeat: every second beat where there are two or four.
 BACKBEATS: list[list[int]] = [
@@ -110,6 +111,7 @@ class Groove:
             found[UNUSUAL_IDS] -= UNUSUAL
             found[KICK_IDS] += DOWNBEAT * (at == 0)
             found[FRAME_IDS] += STEADY * (at >= 0 and at % STEPS_PER_BEAT == 0)
+            found[_ids(OPEN_HAT)] -= OPEN
         if at == 0 and self._is_fill(bar - 1):
             found[_ids(*CRASHES)] += CRASH
         return found

@@ -66,6 +66,7 @@ def test_a_snare_is_preferred_on_the_backbeat_and_nothing_skips_it():
     assert here[ID("drum_38")] > 0 > here[ID("at_48")]
     assert here[ID("drum_36")] == 0 > here[ID("drum_56")]  # a cowbell
     assert found[ID("drum_36")] > 0
+    assert found[ID("drum_42")] > 0 > found[ID("drum_46")]  # closed, not open hats
     done = groove(piano(0, 12)).bias(0, FOUR, 72, placing=True, struck=True)
     assert done[ID("at_84")] == done[ID("bar")] == done[ID("drum_38")] == 0
     waltz = groove(piano(0, 12, metre="3/4")).bias(0, WALTZ, 24, placing=True, struck=False)

@@ -4,7 +4,8 @@ The first bars of each file are accompanied by drums, as `musicgen accompany --w
 own drums, if it has some, are measured too. Backbeat: bars of 4/4 with a snare, rim or clap on beats two and four, or
 the pedal hi-hat in swung music. Feel: onsets of the drums between the beats that are where those of the other parts
 are, if these are clearly straight or swung. Fills: notes of toms in bars that end a phrase, and in the other bars. Kit:
-bars of 4/4 with a bass drum, a snare or side stick, and hats or rides on three beats.
+bars of 4/4 with a bass drum, a snare or side stick, and hats or rides on three beats. Open hats: their share of all
+hats and rides.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tokenization.ensemble.drumming import (
     FOOT,
     FRAMES,
     KICKS,
+    OPEN_HAT,
     SNARES,
     SWUNG,
     TOMS,
@@ -50,7 +52,9 @@ from tokenization.ensemble.tokens import (
 from tokenization.formats import read_file
 from tokenization.score import Score
 
-MEASURES = ("backbeat", "kick and snare", "kit", "feel", "toms in fills", "toms elsewhere")
+MEASURES = (
+    "backbeat", "kick and snare", "kit", "feel", "toms in fills", "toms elsewhere", "open hats",
+)  # fmt: skip
 FRAME = 3  # beats of a bar
 WAYS = ("its own drums", "with --free", "as promised")
 
@@ -73,7 +77,8 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
         *(np.bincount(bar[np.isin(drum, one)], minlength=bars) > 0 for one in (KICKS, SNARES))
     )
     frame = np.zeros((bars, LONGEST_BAR // STEPS_PER_BEAT), bool)
-    framed = np.isin(drum, FRAMES) & (step % STEPS_PER_BEAT == 0)
+    is_frame = np.isin(drum, (*FRAMES, OPEN_HAT))
+    framed = is_frame & (step % STEPS_PER_BEAT == 0)
     frame[bar[framed], step[framed] // STEPS_PER_BEAT] = True
     has_all = has_both & (frame.sum(1) >= FRAME)
     within = step % STEPS_PER_BEAT
@@ -89,6 +94,7 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
         "feel": float(agree.mean()) if feel and len(agree) else None,
         "toms in fills": float(toms[ends].mean()) if ends.any() else None,
         "toms elsewhere": float(toms[~ends].mean()) if (~ends).any() else None,
+        "open hats": float(np.mean(drum[is_frame] == OPEN_HAT)) if is_frame.any() else None,
     }
 
 
