@@ -37,7 +37,8 @@ from tokenization.ensemble.tokens import (
 )
 
 RECENT = 16  # given bars that show how much a part plays
-FEWEST = 8  # given notes of a part that has habits
+FEWEST = 8  # given notes of a part that has habits …
+FEWEST_OF_FEW = 4  # … or one a bar of fewer bars, but at least so many
 OFTEN = 0.5  # of the recent bars in which a part plays that is expected in each
 PERIODS = (1, 2, 4, 8)  # bars
 COMPARED = 8  # last bars that are compared with those one period before
@@ -119,7 +120,8 @@ def habits_of(
     played = np.zeros((count, max(bars, 1)), bool)
     played[sheet.part, sheet.bar] = True
     notes = np.bincount(sheet.part, minlength=count)
-    judged = (notes >= FEWEST) & (sheet.parts != HARMONY) & (rate > 0)
+    fewest = min(FEWEST, max(FEWEST_OF_FEW, bars))
+    judged = (notes >= fewest) & (sheet.parts != HARMONY) & (rate > 0)
     unsure = RECENT / max(min(bars, RECENT), 1)
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
     leaps = np.ones(count)
