@@ -80,7 +80,9 @@ FORM = 6.0  # nats against chords that break the form
 # Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
 # key, and twice for its chord, while the music is in another.
 AWAY = 2.0
-FILLED = 4.0  # nats for the fifth beat of new pieces in 5/4, in parts that play in the second half of four
+# Nats for the fifth beat of new pieces in 5/4, in parts that play in the second half of four, and in drums; or against
+# it, in parts that play more in it than in the beats before.
+FILLED = 4.0, 8.0
 OPENING = 4.0  # nats for the tonic chord in the first bar of a key that was asked for
 
 
@@ -108,6 +110,8 @@ class Habitual(Grammar):
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
         self._highest = np.full(1, -1)  # pitch of the part at its position
+        # Notes of each instrument in the second to fourth, and in the fifth beats of new pieces in 5/4.
+        self._inner, self._fifth = (np.zeros((1, len(PART)), np.int64) for _ in range(2))
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
         self._chords = np.zeros((1, habits.form, LONGEST_BAR), np.int64)  # the latest bar first
         self._chord = np.zeros((1, LONGEST_BAR), np.int64)
@@ -190,12 +194,17 @@ class Habitual(Grammar):
                 nats[TONICS[one]] += np.float32(2 * sign)
 
     def _go_on(self, row: int, nats: np.ndarray) -> None:
-        """Let a part that plays shortly before the fifth beat play in it, too."""
-        at = int(self._at[row])
-        if self._pending[row] != HARMONY and 2 <= at // STEPS_PER_BEAT < 4:
-            nats[LEAVING] -= np.float32(FILLED)
+        """Let a part that plays shortly before the fifth beat play in it, too, as often as in others."""
+        at, instrument = int(self._at[row]), self._pending[row]
+        filled = np.float32(FILLED[int(instrument == DRUMS)])
+        if instrument == HARMONY:
+            return
+        if 3 * self._fifth[row, instrument] > self._inner[row, instrument]:
+            nats[AT.start + 4 * STEPS_PER_BEAT : AT.stop] -= filled
+        elif 2 <= at // STEPS_PER_BEAT < 4:
+            nats[LEAVING] -= filled
             if at >= 3 * STEPS_PER_BEAT:
-                nats[AT.start + 4 * STEPS_PER_BEAT] += np.float32(FILLED)
+                nats[AT.start + 4 * STEPS_PER_BEAT] += filled
 
     def _amounts(self, row: int) -> np.ndarray:
         """Return the nats for each part to play more, negative for those that lately play too much: (P,)."""
@@ -220,6 +229,9 @@ class Habitual(Grammar):
         if PITCH.start <= token < PITCH.stop:
             self._highest[row] = max(self._highest[row], token - PITCH.start)
             self._tones[row, (token - PITCH.start) % len(ROOTS)] += LENGTHS[self._length[row]]
+        if self._habits.fifth:
+            self._inner[row, self._pending[row]] += 0 < at // STEPS_PER_BEAT < 4
+            self._fifth[row, self._pending[row]] += at // STEPS_PER_BEAT == 4
         if part < 0:
             return
         if CHORD.start <= token < CHORD.stop:

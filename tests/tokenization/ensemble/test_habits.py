@@ -234,7 +234,20 @@ def test_new_pieces_in_five_four_go_on_to_the_fifth_beat(metre):
     found.take(given.ids)
     write(found, "piano", "at_78", "length_12", "loudness_10", "pitch_67")
     row = nats(found)
-    if metre == "5/4":
-        assert row[AT.start + 96] > row[AT.start + 84] > row[BAR]
-    else:
+    if metre == "4/4":
         assert row[AT.start + 84] == row[BAR]
+        return
+    assert row[AT.start + 96] > row[AT.start + 84] > row[BAR]
+    write(found, "at_96", "pitch_67")
+    row = nats(found)
+    assert row[BAR] > row[AT.start + 108]  # it plays more in it than in those before
+
+
+@pytest.mark.parametrize(("bars", "notes"), [(4, 4), (8, 8), (2, 4)])
+def test_parts_that_play_about_once_a_bar_have_habits(bars, notes):
+    def judged(count: int) -> list[bool]:
+        each = [count // bars + (bar < count % bars) for bar in range(bars)]
+        return habits_of_piano(*[[(60,)] * n for n in each]).judged.tolist()
+
+    assert judged(notes) == [True]
+    assert judged(notes - 1) == [False]
