@@ -5,6 +5,7 @@
   of the bar one period before, the more so if all did. In a section, such as saxes, that has moved together, they are
   those of its first part.
 - *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
+- *what is usual* in a band (usual.py): lengths, loudness, how many notes at once, which drums.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
 
@@ -35,6 +36,7 @@ from tokenization.ensemble.tokens import (
     STEPS_PER_SUBBEAT,
     VOCABULARY,
 )
+from tokenization.ensemble.usual import Usual
 
 RECENT = 16  # given bars that show how much a part plays
 FEWEST = 8  # given notes of a part that has habits …
@@ -85,6 +87,7 @@ class Habits:
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
     strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
+    usual: Usual
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
@@ -162,6 +165,7 @@ def habits_of(
         floor=floor,
         strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
+        usual=Usual.of(sheet, judged, late),
         form=_form(sheet),
         strange=strange,
         key=key,

@@ -53,6 +53,7 @@ from tokenization.ensemble.tokens import (
     LENGTH,
     LENGTHS,
     LONGEST_BAR,
+    LOUDNESS,
     METRE,
     PART,
     PITCH,
@@ -98,6 +99,7 @@ class Habitual(Grammar):
         count, self._given = len(habits.parts), len(sheet.bars)
         self._part, self._pending, self._at, self._last = (np.full(1, -1) for _ in range(4))
         self._has_voice = np.zeros(1, bool)
+        self._loudness = np.full(1, -1)  # of the last note of the part in the bar
         self._length, self._tones = np.zeros(1, np.int64), np.zeros((1, len(ROOTS)))
         self._away = np.full(1, -1)  # the key of the new music so far, where one was asked for
         self._voices = tuple(voices_of(habits.parts).tolist())
@@ -109,7 +111,8 @@ class Habitual(Grammar):
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
-        self._highest = np.full(1, -1)  # pitch of the part at its position
+        # The highest pitch of the part at its position, and how many notes it has there.
+        self._highest, self._notes = np.full(1, -1), np.zeros(1, np.int64)
         # Notes of each instrument in the second to fourth, and in the fifth beats of new pieces in 5/4.
         self._inner, self._fifth = (np.zeros((1, len(PART)), np.int64) for _ in range(2))
         self._moves, self._leaps = (np.zeros((1, count), np.int64) for _ in range(2))
@@ -152,14 +155,16 @@ class Habitual(Grammar):
             self._last[row] = self._part[row]
             self._pending[row], self._has_voice[row] = token - PART.start, False
             self._part[row] = self._voice(token - PART.start, 1)
-            self._at[row] = -1
+            self._at[row] = self._loudness[row] = -1
         elif VOICE.start <= token < VOICE.stop:
             self._part[row] = self._voice(int(self._pending[row]), token - VOICE.start + 2)
             self._has_voice[row] = True
         elif kind == PLACED:
-            self._at[row], self._highest[row] = token - AT.start, -1
+            self._at[row], self._highest[row], self._notes[row] = token - AT.start, -1, 0
         elif kind == AFTER_LENGTH:
             self._length[row] = token - LENGTH.start
+        elif kind == AFTER_LOUDNESS:
+            self._loudness[row] = token - LOUDNESS.start
         elif kind == AFTER_VALUE:
             self._add(row, token)
         self._kind[row] = kind
@@ -242,6 +247,7 @@ class Habitual(Grammar):
             self._leaps[row, part] += last >= 0 and abs(pitch - last) >= FIFTH
             self._pitch[row, part] = pitch
         self._now[row, part, at] = True
+        self._notes[row] += 1
         self._count[row, part] += 1
 
     # What habits say of the next token.
@@ -334,7 +340,7 @@ class Habitual(Grammar):
             nats[PITCH.start : PITCH.stop] += np.float32(min(more, 0) / 2)
 
     def _what(self, row: int, part: int, nats: np.ndarray) -> None:
-        """Keep a part in its range and from leaping, and the chords in their form."""
+        """Keep a part to what is usual, in its range and from leaping, and the chords in their form."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
             expected = self._chords[row, habits.form - 1, at] if habits.form else 0
@@ -342,7 +348,13 @@ class Habitual(Grammar):
                 nats[CHORD.start : CHORD.stop] -= np.float32(FORM)
                 nats[expected] += np.float32(FORM)
             return
-        if not habits.judged[part] or habits.parts[part] >= PITCHED:
+        if not habits.judged[part]:
+            return
+        habits.usual.add_to(
+            nats, part, kind=int(self._kind[row]), at=at, notes=int(self._notes[row]),
+            loudness=int(self._loudness[row]),
+        )  # fmt: skip
+        if habits.parts[part] >= PITCHED:
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
         if self._kind[row] == AFTER_VALUE and (low := habits.floor[part] - self._highest[row]) > 0:
