@@ -6,7 +6,6 @@
   those of its first part.
 - *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
 - *what is usual* in a band (usual.py): lengths, loudness, how many notes at once, which drums.
-- *figures* (figures.py): in performances, which repeat fewer than songs do, melodies go on with those they had.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
 
@@ -89,7 +88,6 @@ class Habits:
     strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
     usual: Usual
-    has_figures: bool  # whether lines go on with figures that they had
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
@@ -128,7 +126,6 @@ def habits_of(
     fewest = min(FEWEST, max(FEWEST_OF_FEW, bars))
     judged = (notes >= fewest) & (sheet.parts != HARMONY) & (rate > 0)
     unsure = RECENT / max(min(bars, RECENT), 1)
-    pitched = sheet.instrument < PITCHED
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
     leaps = np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
@@ -169,7 +166,6 @@ def habits_of(
         strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
         usual=Usual.of(sheet, judged, late),
-        has_figures=DRUMS not in sheet.parts and not is_notated(sheet.length[pitched]),
         form=_form(sheet),
         strange=strange,
         key=key,

@@ -15,7 +15,6 @@ from tokenization.analysis.chords import ROOTS
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import NAMES
 from tokenization.ensemble.beginning import key_of
-from tokenization.ensemble.figures import lines_of, next_of
 from tokenization.ensemble.grammar import (
     ABOUT,
     AFTER_LENGTH,
@@ -78,7 +77,6 @@ ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS, SPARE = 1.25, 1  # times the given share of leaps, and so many more, are not too many
-FIGURE = 1.5  # nats for the next note of a figure
 FORM = 6.0  # nats against chords that break the form
 # Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
 # key, and twice for its chord, while the music is in another.
@@ -113,7 +111,6 @@ class Habitual(Grammar):
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
-        self._line = lines_of(sheet)[None]
         # The highest pitch of the part at its position, and how many notes it has there.
         self._highest, self._notes = np.full(1, -1), np.zeros(1, np.int64)
         # Notes of each instrument in the second to fourth, and in the fifth beats of new pieces in 5/4.
@@ -249,7 +246,6 @@ class Habitual(Grammar):
             self._moves[row, part] += last >= 0
             self._leaps[row, part] += last >= 0 and abs(pitch - last) >= FIFTH
             self._pitch[row, part] = pitch
-            self._line[row, part] = [pitch, *self._line[row, part, :-1]]
         self._now[row, part, at] = True
         self._notes[row] += 1
         self._count[row, part] += 1
@@ -344,7 +340,7 @@ class Habitual(Grammar):
             nats[PITCH.start : PITCH.stop] += np.float32(min(more, 0) / 2)
 
     def _what(self, row: int, part: int, nats: np.ndarray) -> None:
-        """Keep a part to what is usual, its range, leaps and figures, and the chords in their form."""
+        """Keep a part to what is usual, in its range and from leaping, and the chords in their form."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
             expected = self._chords[row, habits.form - 1, at] if habits.form else 0
@@ -365,10 +361,6 @@ class Habitual(Grammar):
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
             nats[LEAVING] -= against
-        if habits.has_figures and not self._now[row, part, at]:
-            pitch = next_of(self._line[row, part])
-            if pitch >= 0:
-                nats[PITCH.start + pitch] += np.float32(FIGURE)
         last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
         leaps, moves = self._leaps[row, part], self._moves[row, part]
         if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1) + SPARE:
