@@ -326,7 +326,7 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
             row["measure"],
             *(_value(row.get(side), row["written"]["n"]) for side in sides),
             str(row["written"]["n"]),
-            *(f"{row['above_same']} of {row['of']}" for _ in above),
+            *(f"{row['above_same']} of {row['of']}" if row["of"] else NONE for _ in above),
         ]
         for model in result["models"]
         for row in model["table"]

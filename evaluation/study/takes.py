@@ -16,8 +16,7 @@ from evaluation.study.piece_jobs import Measure, TokenCompletion, held_out_piece
 from musicgen.continuation import Continuation
 from musicgen.generation.request import Request
 from tokenization.analysis.metres import bar_count, bar_lines
-from tokenization.ensemble.spelling import instrument_of
-from tokenization.ensemble.tokens import PART_NAMES
+from tokenization.ensemble.spelling import instrument_of, names_of
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
@@ -76,9 +75,10 @@ def write_takes(
 def roll_of(score: Score, new: np.ndarray) -> dict[str, Any]:
     """Return the notes and bar lines of a roll, in beats."""
     notes, beat = score.notes, score.ticks_per_beat
+    instruments = np.array([instrument_of(track) for track in score.tracks], int)
     return {
         "lines": (bar_lines(score, bar_count(score)) / beat).tolist(),
-        "tracks": [PART_NAMES[instrument_of(track)].replace("_", " ") for track in score.tracks],
+        "tracks": [name.replace("_", " ") for name in names_of(instruments)],
         "onset": (notes.onset_ticks / beat).round(3).tolist(),
         "duration": (notes.duration_ticks / beat).round(3).tolist(),
         "pitch": notes.pitch.tolist(),
