@@ -62,9 +62,9 @@ class Server:
     log: IO[bytes]
 
     def said(self) -> str:
-        """Return its log so far."""
-        self.log.seek(0)
-        return self.log.read().decode()
+        """Return its log so far; the position in it is that at which the process writes."""
+        file = self.log.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode()
 
 
 @contextmanager
