@@ -26,9 +26,8 @@ def test_a_critic_is_made_again_from_kept_takes(tmp_path: Path, monkeypatch):
     kept = {path: path.stat().st_mtime_ns for path in takes}
     first = (tmp_path / "model" / FILE).read_bytes()
     critic.main()
-    assert (
-        len(kept) == 8
-    )  # of four lessons, for the first critic and for the one that learns from its choices
+    # Of four lessons, for the first critic and for the one that learns from its choices.
+    assert len(kept) == 8
     assert kept == {path: path.stat().st_mtime_ns for path in takes}
     assert (tmp_path / "model" / FILE).read_bytes() == first
     with np.load(tmp_path / "model" / FILE) as arrays:

@@ -47,8 +47,8 @@ def _ids(*drums: int) -> list[int]:
     return [DRUM.start + drum - LOWEST_DRUM for drum in drums]
 
 
-SNARE_IDS, TOM_IDS, KICK_IDS, FRAME_IDS = (
-    _ids(*drums) for drums in ((*SNARES, FOOT), TOMS, KICKS, FRAMES)
+SNARE_IDS, TOM_IDS, KICK_IDS, FRAME_IDS, OPEN_IDS = (
+    _ids(*drums) for drums in ((*SNARES, FOOT), TOMS, KICKS, FRAMES, (OPEN_HAT,))
 )
 UNUSUAL_IDS = np.setdiff1d(
     np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, OPEN_HAT, *CRASHES)
@@ -111,7 +111,7 @@ class Groove:
             found[UNUSUAL_IDS] -= UNUSUAL
             found[KICK_IDS] += DOWNBEAT * (at == 0)
             found[FRAME_IDS] += STEADY * (at >= 0 and at % STEPS_PER_BEAT == 0)
-            found[_ids(OPEN_HAT)] -= OPEN
+            found[OPEN_IDS] -= OPEN
         if at == 0 and self._is_fill(bar - 1):
             found[_ids(*CRASHES)] += CRASH
         return found

@@ -201,9 +201,9 @@ class Habitual(Grammar):
     def _go_on(self, row: int, nats: np.ndarray) -> None:
         """Let a part that plays shortly before the fifth beat play in it, too, as often as in others."""
         at, instrument = int(self._at[row]), self._pending[row]
-        filled = np.float32(FILLED[int(instrument == DRUMS)])
         if instrument == HARMONY:
             return
+        filled = np.float32(FILLED[int(instrument == DRUMS)])
         if 3 * self._fifth[row, instrument] > self._inner[row, instrument]:
             nats[AT.start + 4 * STEPS_PER_BEAT : AT.stop] -= filled
         elif 2 <= at // STEPS_PER_BEAT < 4:

@@ -30,7 +30,7 @@ MOST = 4.0  # nats
 MOST_AT_ONCE = 12  # notes
 # Nats against each level of loudness beyond a share of the deviation of given notes from the usual level of their step,
 # and the least deviation.
-LOUDER, WITHIN, LEAST = 0.5, 1.0, 0.5
+PER_LEVEL, WITHIN, LEAST = 0.5, 1.0, 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,10 +47,10 @@ class Usual:
         """Return what is usual for the judged parts by their `late` notes; nothing is, in music without drums."""
         parts = len(sheet.parts)
         place = sheet.onset - (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar]
-        length = np.zeros((parts, len(LENGTH)))
-        loudness = np.zeros((parts, LONGEST_BAR, len(LOUDNESS)))
-        another = np.zeros((parts, LONGEST_BAR, MOST_AT_ONCE))
-        drum = np.zeros(len(DRUM))
+        length = np.zeros((parts, len(LENGTH)), np.float32)
+        loudness = np.zeros((parts, LONGEST_BAR, len(LOUDNESS)), np.float32)
+        another = np.zeros((parts, LONGEST_BAR, MOST_AT_ONCE), np.float32)
+        drum = np.zeros(len(DRUM), np.float32)
         for part in np.flatnonzero(judged & (DRUMS in sheet.parts)).tolist():
             own = late & (sheet.part == part)
             if not sheet.flat:
@@ -69,17 +69,17 @@ class Usual:
 
         `notes`: that the part has there; `loudness`: of its last note in the bar, −1 for none.
         """
-        nats[DRUM.start : DRUM.stop] -= self.drum.astype(np.float32)
-        nats[LENGTH.start : LENGTH.stop] -= self.length[part].astype(np.float32)
+        nats[DRUM.start : DRUM.stop] -= self.drum
+        nats[LENGTH.start : LENGTH.stop] -= self.length[part]
         if at < 0:
             return
         if kind != AFTER_LOUDNESS:
-            against = self.loudness[part, at].astype(np.float32)
+            against = self.loudness[part, at]
             nats[LOUDNESS.start : LOUDNESS.stop] -= against
             if kind != AFTER_VALUE and loudness >= 0:
                 nats[PITCH.start : DRUM.stop] -= against[loudness]
         if kind == AFTER_VALUE:
-            more = np.float32(self.another[part, at, min(notes, MOST_AT_ONCE) - 1])
+            more = self.another[part, at, min(notes, MOST_AT_ONCE) - 1]
             nats[LENGTH.start : PITCH.stop] += min(more, 0)
             nats[AT.start : AT.stop] -= max(more, 0)
             nats[LEAVING] -= max(more, 0)
@@ -98,7 +98,7 @@ def _against_loudness(place: np.ndarray, level: np.ndarray) -> np.ndarray:
     usual = (np.bincount(place, level, LONGEST_BAR) + level.mean()) / many
     deviation = max(float(np.sqrt(np.mean((level - usual[place]) ** 2))), LEAST)
     away = np.abs(np.arange(len(LOUDNESS)) - usual[:, None])
-    return _rounded(np.clip(LOUDER * (away - WITHIN * deviation), 0, MOST))
+    return _rounded(np.clip(PER_LEVEL * (away - WITHIN * deviation), 0, MOST))
 
 
 def _for_another(place: np.ndarray, onset: np.ndarray) -> np.ndarray:
