@@ -9,6 +9,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ BOUNDS = Bounds(seconds=60, memory_bytes=3 << 30)
 NICE = 5  # lower priority than composing, as readers have
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PART = 1 << 20  # samples that are scaled at a time
+TAIL = 3.0  # seconds for the last notes to fade
 PEAK = 0.89  # of full scale: −1 dB
 LARGEST_GAIN = 12.0  # enough for a single loud note to reach the peak; near silence stays quiet
 
@@ -75,7 +77,7 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     if hasattr(os, "nice"):
         os.nice(NICE)
     try:
-        wave = midirenderer.render_wave_from(soundfont.read_bytes(), midi)
+        wave = midirenderer.render_wave_from(soundfont.read_bytes(), _with_tail(midi))
     except RuntimeError as error:
         raise ValueError(error) from None
     try:
@@ -86,6 +88,24 @@ def _render(task: tuple[bytes, Path, Path]) -> int:
     except OSError as error:
         return error.errno or errno.EIO
     return 0
+
+
+def _with_tail(midi: bytes) -> bytes:
+    """Return a MIDI file that ends later: the renderer stops with the last event, where notes still sound."""
+    import mido
+
+    file = mido.MidiFile(file=BytesIO(midi), clip=True)
+    *_, tempo = (
+        500_000,
+        *(one.tempo for one in mido.merge_tracks(file.tracks) if one.type == "set_tempo"),
+    )
+    end = max((sum(one.time for one in track) for track in file.tracks), default=0)
+    tail = round(mido.second2tick(TAIL, file.ticks_per_beat, tempo))
+    file.tracks.append(mido.MidiTrack([mido.MetaMessage("end_of_track", time=end + tail)]))
+    file.type = 1
+    longer = BytesIO()
+    file.save(file=longer)
+    return longer.getvalue()
 
 
 def _levelled(wave: bytes) -> Iterator[bytes]:

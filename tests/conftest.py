@@ -5,8 +5,11 @@ import os
 import random
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
 from itertools import groupby
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -35,6 +38,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_xdist_auto_num_workers() -> int:
     """Start one process more than there are processors, since tests of the page and of processes wait."""
     return processors() + 1
+
+
+@contextmanager
+def locked(path: Path, how: int) -> Iterator[None]:
+    """Hold the lock of a file or folder, which other processes may share if it is LOCK_SH."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        flock(descriptor, how)
+        yield
+    finally:
+        flock(descriptor, LOCK_UN)  # forked processes keep the descriptor open
+        os.close(descriptor)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run a test that is marked `alone` while no other runs, in this process or in others."""
+    here = Path(__file__)
+    how = LOCK_EX if item.get_closest_marker("alone") else LOCK_SH
+    with ExitStack() as stack:
+        with locked(here, LOCK_EX):  # a door: while a test waits to be alone, none begins
+            stack.enter_context(locked(here.parent, how))
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,7 +16,7 @@ from tests.app.web.browser import Server, started
 from tests.bridges.musescore import PATIENCE, SEED, Hands, changed, convert, measures, running
 from tests.tokenization.notation.scores import bars, note, score
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 TRANSPOSE = "<transpose><diatonic>{}</diatonic><chromatic>{}</chromatic></transpose>"
 TRIPLET = "<time-modification><actual-notes>3</actual-notes><normal-notes>2</normal-notes></time-modification>"
 

@@ -10,7 +10,7 @@ from musicgen.playable import DEFAULT
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import begin as opened
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 PORTS = """() => {
   window.sent = [];
