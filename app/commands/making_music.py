@@ -349,10 +349,16 @@ def _continuation(request: Request, model: Playable, prompt: Prompt, stem: str) 
 def _write_all(arguments: argparse.Namespace, tasks: Sequence[Task]) -> list[Path]:
     """Run all tasks in one batch, write the files of each when it ends, and return the MIDI files."""
     from musicgen.continuation import run_together
+    from tokenization.formats import ENDINGS
     from tokenization.whole_file import make_folder
     from tokenization.wording import counted
 
     folder: Path = arguments.output
+    if folder.suffix.lower() in ENDINGS and not folder.is_dir():
+        raise ValueError(
+            f"-o names a folder to write to, and {folder} looks like a file; give a folder, in which the files get "
+            "names of their own"
+        )
     make_folder(folder, "give another one with -o")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"{folder} is not writable; give another folder with -o")

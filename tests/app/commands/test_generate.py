@@ -145,6 +145,11 @@ def test_a_wrong_input_is_reported_in_one_line(words: str, sentence: str, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_is_not_taken_for_the_folder_to_write_to(tmp_path, refused):
+    assert "-o names a folder" in refused("continue", SONG, *ONE_BAR, "-o", tmp_path / "new.mid")
+    assert not list(tmp_path.iterdir())
+
+
 # Commands return the source file with the new music in it.
 
 
