@@ -65,8 +65,10 @@ def realism(
     prepared = choice.prepared
     able, left_out = models_for_language(playables, prepared.language.name, "realism")
     fewest = prompt_bars + bars + SPARE
-    judged = _rows(choice, fewest)[: choice.pieces]
-    learned = lessons_of(choice, fewest, for_selection=False)[:lessons]
+    taught = lessons_of(choice, fewest, for_selection=False)
+    learned = taught[:lessons]
+    # Of the training split, only pieces from which no critic can learn.
+    judged = [row for row in _rows(choice, fewest) if row not in taught][: choice.pieces]
     if len(learned) < 2 or not judged:
         raise ValueError(
             f"{choice.data} has too few pieces of {counted(fewest, 'bar')} in its training split or in "

@@ -12,8 +12,8 @@ PIANO, REMI, GROOVE = (f"untrained:tiny:{name}" for name in ("ensemble", "remi",
 def evaluate(command, shared_set, tmp_path: Path):
     """Return a function that runs an evaluation on a set of a language, and returns results, output and remarks."""
 
-    def run(name: str, spoken: str, *words: object):
-        given = (name, *words, "--data", shared_set(spoken, train=2), "--workers", 1)
+    def run(name: str, spoken: str, *words: object, train: int = 2):
+        given = (name, *words, "--data", shared_set(spoken, train=train), "--workers", 1)
         out, err = command("evaluate", *given, "-o", tmp_path / "out")
         assert "--json" in words or max(map(len, out.splitlines())) <= 80
         return json.loads((tmp_path / "out" / f"{name}.json").read_text()), out, err
@@ -115,6 +115,18 @@ def test_realism_keeps_takes_and_judges_held_out_pieces(evaluate, tmp_path, monk
     assert kept == {
         path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/.results").iterdir()
     }
+
+
+def test_training_pieces_are_judged_by_critics_of_others(evaluate, tmp_path, monkeypatch):
+    monkeypatch.setattr("evaluation.study.critics.TREES", 5)
+    monkeypatch.setattr("evaluation.study.critics.EPOCHS", 1)
+    monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
+    monkeypatch.setattr("evaluation.study.realism.SPARE", 0)
+    monkeypatch.setattr("tokenization.prepared.Prepared.teaches", lambda _, row: row % 2)
+    how = ("--split", "train", "--prompt-bars", 1, "--bars", 4)
+    found, *_ = evaluate("realism", "remi", REMI, *how, train=6)
+    assert min(found["pieces"], found["lessons"]) > 1
+    assert len([*(tmp_path / "out/.results").iterdir()]) == found["pieces"] + found["lessons"]
 
 
 def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch):
