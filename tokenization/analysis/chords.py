@@ -164,16 +164,20 @@ PITCH_CLASSES = 12
 NONE = CHORDS.index(NO_CHORD)
 
 
-def _tones() -> np.ndarray:
+def _tones(first: int) -> np.ndarray:
     found = np.zeros((len(CHORDS), PITCH_CLASSES), dtype=bool)
     for number, name in enumerate(CHORDS):
         if name != NO_CHORD:
             root, quality = name.split("_", 1)
-            found[number, (ROOTS.index(root) + np.array(QUALITIES[quality])) % PITCH_CLASSES] = True
+            found[
+                number,
+                (ROOTS.index(root) + np.array(QUALITIES[quality][first:], int)) % PITCH_CLASSES,
+            ] = True
     return found
 
 
-TONES = _tones()  # the pitch classes of each chord: (133, 12)
+TONES = _tones(0)  # the pitch classes of each chord: (133, 12)
+SEVENTHS = _tones(3)  # of them, its seventh, if it has one
 
 
 def named(score: Score) -> tuple[Marker, ...]:

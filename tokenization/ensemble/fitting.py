@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chords import NONE, PITCH_CLASSES, QUALITIES, TONES
+from tokenization.analysis.chords import NONE, PITCH_CLASSES, QUALITIES, SEVENTHS, TONES
 from tokenization.ensemble.arranging import (
     BASS,
     BASSES,
@@ -57,6 +57,7 @@ UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
 WALKING = 0.35  # factor for a bass that walks, within the bar
 LATE = 3.0  # for a bass that begins after the bar line
 ROOTED = 1.5  # for the chord's root in a part that holds its notes, by the share of its time
+SEVENTH = 3.0  # in favour of a seventh that nobody has, in a part that is no bass, by the share of its time
 CROWDED = 1.5  # for each pitch beyond the space
 AT_ONCE = 5  # pitches of all new parts
 RESERVED = 0.5  # of them for each new part that is still to be written in the bar
@@ -75,6 +76,7 @@ CELL = STEPS_PER_SUBBEAT
 CELLS = (LONGEST_BAR + int(LENGTHS[-1])) // CELL + 1  # that a note of a bar can reach
 IS_LONG = LENGTHS > STEPS_PER_BEAT
 CLASS = np.arange(len(PITCH)) % PITCH_CLASSES
+CHORDAL = HOLDS, MOVES, CHORDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,6 +86,7 @@ class Given:
     clashing: np.ndarray  # whether a given part has a tone a semitone from it, and none has itself
     outside: np.ndarray  # whether the given chord lacks it
     unrooted: np.ndarray  # whether it is not the root of the given chord
+    seventh: np.ndarray  # whether it is the seventh of the given chord, and no given part has it
 
     @classmethod
     def of(cls, sheet: Sheet) -> Given:
@@ -106,16 +109,17 @@ class Given:
             clashing=_sums((np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)) & ~sounds),
             outside=_sums(~TONES[now] & known),
             unrooted=_sums((now[:, None] // len(QUALITIES) != np.arange(PITCH_CLASSES)) & known),
+            seventh=_sums(SEVENTHS[now] & ~sounds),
         )
 
     def shares(self, start: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
-        """Return the share of some spans in which each of the three is so: (rows, 12) each."""
+        """Return the share of some spans in which each of the four is so: (rows, 12) each."""
         last = len(self.clashing) - 1
         first, end = np.minimum(start, last), np.minimum(start + steps, last)
         size = np.maximum(end - first, 1)[:, None]
         return [
             (sums[end] - sums[first]) / size
-            for sums in (self.clashing, self.outside, self.unrooted)
+            for sums in (self.clashing, self.outside, self.unrooted, self.seventh)
         ]
 
 
@@ -200,9 +204,10 @@ class Fitting(EnsembleGrammar):
             )
             rows = pitched[self._length[pitched] >= 0]
             role, middle = role[rows], middle[rows]
-            pitches, more = self._against_more(rows, role)
+            crowding, sounding = self._crowding(rows)
+            pitches, more = self._against_more(rows, role, crowding, sounding)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
-            pitches += self._against_tones(rows, role) + _straying(role, middle)
+            pitches += self._against_tones(rows, role, sounding) + _straying(role, middle)
             still = np.minimum(STILL * self._in_bar[rows], STILLEST)
             pitches += (still * np.isin(role, (MOVES, WALKS))[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
@@ -215,26 +220,32 @@ class Fitting(EnsembleGrammar):
         moves = np.isin(role, (MOVES, WALKS))[:, None]
         return first * (TOO_SHORT * short + TOO_LONG * (moves & IS_LONG))
 
-    def _against_tones(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
+    def _against_tones(
+        self, rows: np.ndarray, role: np.ndarray, sounding: np.ndarray
+    ) -> np.ndarray:
         """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
         at, steps = self._at[rows], LENGTHS[self._length[rows]]
-        clashing, outside, unrooted = self._given.shares(self._start[rows] + at, steps)
+        clashing, outside, unrooted, seventh = self._given.shares(self._start[rows] + at, steps)
         on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
         bass = self._is_bass(rows)[:, None]
         roots = UNROOTED * np.where((role == WALKS) & (at > 0), WALKING, 1)[:, None]
         harmony = np.where(bass, OUTSIDE_BASS * outside + roots * unrooted, OUTSIDE * outside)
         rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
-        return (SEMITONE * clashing + on_beat * harmony + rooted)[:, CLASS]
+        played = np.zeros_like(seventh)  # by new parts
+        np.maximum.at(played.T, CLASS, sounding.T)
+        missing = SEVENTH * np.maximum(seventh - played, 0) * np.isin(role, CHORDAL)[:, None]
+        return (SEMITONE * clashing + on_beat * harmony + rooted - missing)[:, CLASS]
 
     def _is_bass(self, rows: np.ndarray) -> np.ndarray:
         return np.isin(self._instrument[rows, self._part[rows]], BASSES)
 
-    def _against_more(self, rows: np.ndarray, role: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _against_more(
+        self, rows: np.ndarray, role: np.ndarray, crowding: np.ndarray, sounding: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the nats against each pitch as one more, (rows, pitches), and against a token that begins one more.
 
         Pitches that sound already may be doubled.
         """
-        crowding, sounding = self._crowding(rows)
         voices = np.where(self._is_bass(rows), 1, np.append(VOICES, len(PITCH))[role])
         full = ONE_MORE * (self._at_once[rows] >= voices)
         again = self._kind[rows] == AFTER_VALUE

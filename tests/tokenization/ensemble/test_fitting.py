@@ -139,11 +139,14 @@ def test_one_part_plays_chords_to_a_melody_if_it_can(part: int, role: int):
 def test_given_tones_and_chords_are_summed_over_spans():
     ids = "begin chords lead bar chords at_0 chord_C_M at_48 chord_G_7 lead at_0 length_24 loudness_9 pitch_60 end"
     found = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in ids.split()])))
-    clashing, outside, unrooted = found.shares(np.array([0, 12, 36]), np.array([24, 24, 24]))
+    spans = np.array([0, 12, 36]), np.array([24, 24, 24])
+    clashing, outside, unrooted, seventh = found.shares(*spans)
     assert clashing[:, 11].tolist() == clashing[:, 1].tolist() == [1, 0.5, 0]
     assert not clashing[:, [0, 2, 10]].any()
-    seventh = ids.replace("pitch_60", "pitch_60 pitch_71").replace("lead", "piano")
-    both = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in seventh.split()])))
+    assert seventh[:, 5].tolist() == [0, 0, 0.5]
+    assert not np.delete(seventh, 5, axis=1).any()
+    words = ids.replace("pitch_60", "pitch_60 pitch_71").replace("lead", "piano")
+    both = Given.of(sheet_of(np.array([LANGUAGE.vocabulary.id(name) for name in words.split()])))
     clashing, *_ = both.shares(np.array([0]), np.array([24]))
     assert np.flatnonzero(clashing[0]).tolist() == [1, 10]  # C and B are given themselves
     assert outside[:, 5].tolist() == [1, 1, 0.5]  # F, in G7 but not in C
@@ -154,14 +157,16 @@ def test_given_tones_and_chords_are_summed_over_spans():
 BAND = ["bass", "guitar", "strings", "electric piano"]
 
 
-def bias(words: str, free: bool = False, second: bool = False) -> dict[str, float]:
-    """Return the nats of each token after these words, in a bar of C major with the melody C.
+def bias(
+    words: str, free: bool = False, second: bool = False, chord: str = "C_M", melody: int = 72
+) -> dict[str, float]:
+    """Return the nats of each token after these words, in a bar of C major with the melody C, or others.
 
     It begins the piece, or a second section.
     """
     bar = "bar chords at_0 chord_{} lead at_0 length_96 loudness_9 pitch_{}"
     before = 8 if second else 0
-    bars = [bar.format("F_M", 77)] * before + [bar.format("C_M", 72)]
+    bars = [bar.format("F_M", 77)] * before + [bar.format(chord, melody)]
     ids = np.array(
         [LANGUAGE.vocabulary.id(n) for n in f"begin chords lead {' '.join(bars)} end".split()]
     )
@@ -230,6 +235,19 @@ def test_a_part_that_holds_prefers_other_tones_of_the_chord_than_its_root():
     )
     assert strings["pitch_60"] < strings["pitch_64"] == 0
     assert piano["pitch_48"] == piano["pitch_52"] == 0
+
+
+def test_a_seventh_that_nobody_has_is_favoured_outside_the_bass():
+    piano, bass = (
+        f"{part} at_0 length_96 loudness_8" for part in ("electric_piano", "electric_bass")
+    )
+    asked = bias(piano, chord="C_7")
+    assert asked["pitch_58"] > asked["pitch_55"] == 0
+    strings = f"strings at_0 length_96 loudness_8 pitch_58 {piano}"
+    given_one = bias(piano, chord="C_7", melody=70)
+    for one in (bias(strings, chord="C_7"), given_one):  # it has been played, or is in the melody
+        assert one["pitch_58"] == one["pitch_55"] == 0
+    assert bias(bass, chord="C_7")["pitch_34"] < 0
 
 
 def test_a_part_avoids_more_notes_at_once_than_it_has_voices():
