@@ -57,7 +57,9 @@ UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
 WALKING = 0.35  # factor for a bass that walks, within the bar
 LATE = 3.0  # for a bass that begins after the bar line
 ROOTED = 1.5  # for the chord's root in a part that holds its notes, by the share of its time
-SEVENTH = 3.0  # in favour of a seventh that nobody has, in a part that is no bass, by the share of its time
+# In favour of a seventh that nobody has and that fits all of the note, in a part that is no bass, by the share of its
+# time.
+SEVENTH = 3.0
 CROWDED = 1.5  # for each pitch beyond the space
 AT_ONCE = 5  # pitches of all new parts
 RESERVED = 0.5  # of them for each new part that is still to be written in the bar
@@ -233,8 +235,9 @@ class Fitting(EnsembleGrammar):
         rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
         played = np.zeros_like(seventh)  # by new parts
         np.maximum.at(played.T, CLASS, sounding.T)
-        missing = SEVENTH * np.maximum(seventh - played, 0) * np.isin(role, CHORDAL)[:, None]
-        return (SEMITONE * clashing + on_beat * harmony + rooted - missing)[:, CLASS]
+        fits = (outside == 0) & (clashing == 0) & np.isin(role, CHORDAL)[:, None]
+        missing = fits * np.maximum(seventh - played, 0)
+        return (SEMITONE * clashing + on_beat * harmony + rooted - SEVENTH * missing)[:, CLASS]
 
     def _is_bass(self, rows: np.ndarray) -> np.ndarray:
         return np.isin(self._instrument[rows, self._part[rows]], BASSES)
