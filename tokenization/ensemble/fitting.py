@@ -52,6 +52,7 @@ from tokenization.ensemble.tokens import (
 SEMITONE = 3.0  # for a tone a semitone from one of a given part, by the share of its time
 OUTSIDE = 1.0  # for a tone outside the chord, by the share of its time; on a beat
 OUTSIDE_BASS = 3.0  # the same in the bass
+LINGERING = 1.0  # and for each beat of its time after the first
 PASSING = 0.5  # factor off the beat
 UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
 WALKING = 0.35  # factor for a bass that walks, within the bar
@@ -232,6 +233,7 @@ class Fitting(EnsembleGrammar):
         bass = self._is_bass(rows)[:, None]
         roots = UNROOTED * np.where((role == WALKS) & (at > 0), WALKING, 1)[:, None]
         harmony = np.where(bass, OUTSIDE_BASS * outside + roots * unrooted, OUTSIDE * outside)
+        harmony += LINGERING * np.maximum(outside * steps[:, None] / STEPS_PER_BEAT - 1, 0)
         rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
         played = np.zeros_like(seventh)  # by new parts
         np.maximum.at(played.T, CLASS, sounding.T)

@@ -237,6 +237,13 @@ def test_a_part_that_holds_prefers_other_tones_of_the_chord_than_its_root():
     assert piano["pitch_48"] == piano["pitch_52"] == 0
 
 
+def test_a_long_note_outside_the_chord_is_worse_than_a_short_one():
+    short, long, held = (
+        bias(f"strings at_0 length_{steps} loudness_8")["pitch_62"] for steps in (12, 24, 96)
+    )
+    assert 0 > short == long > held + 2
+
+
 def test_a_seventh_that_nobody_has_is_favoured_outside_the_bass():
     piano, bass = (
         f"{part} at_0 length_96 loudness_8" for part in ("electric_piano", "electric_bass")
