@@ -95,12 +95,10 @@ def _with_tail(midi: bytes) -> bytes:
     import mido
 
     file = mido.MidiFile(file=BytesIO(midi), clip=True)
-    *_, tempo = (
-        500_000,
-        *(one.tempo for one in mido.merge_tracks(file.tracks) if one.type == "set_tempo"),
-    )
+    tempos = [one.tempo for one in mido.merge_tracks(file.tracks) if one.type == "set_tempo"]
     end = max((sum(one.time for one in track) for track in file.tracks), default=0)
-    tail = round(mido.second2tick(TAIL, file.ticks_per_beat, tempo))
+    last = tempos[-1] if tempos else mido.bpm2tempo(120)
+    tail = round(mido.second2tick(TAIL, file.ticks_per_beat, last))
     file.tracks.append(mido.MidiTrack([mido.MetaMessage("end_of_track", time=end + tail)]))
     file.type = 1
     longer = BytesIO()

@@ -1,7 +1,7 @@
 """What new parts prefer so that they fit the given ones: their chords, their melody, and the space left by each other.
 
 The grammar adds nats to the tokens of pitches: fewer for tones outside the given chord, for tones a semitone from a
-given part, and where many pitches sound already. Nothing is forbidden by this.
+given part, and where many pitches sound already, and more for the seventh of a chord. Nothing is forbidden by this.
 
 Letters: B rows of a batch, V tokens of the vocabulary, P parts, S steps of the piece, W cells of the near future.
 """
