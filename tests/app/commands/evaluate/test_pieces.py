@@ -94,11 +94,17 @@ def test_each_hidden_part_has_a_row_with_its_references(evaluate):
     assert f": {GROOVE} (groove)\n" in err
 
 
-def test_realism_keeps_takes_and_judges_held_out_pieces(evaluate, tmp_path, monkeypatch):
+@pytest.fixture
+def quick_critics(monkeypatch):
+    """Let small critics judge short windows."""
     monkeypatch.setattr("evaluation.study.critics.TREES", 5)
     monkeypatch.setattr("evaluation.study.critics.EPOCHS", 1)
     monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
     monkeypatch.setattr("evaluation.study.realism.SPARE", 0)
+
+
+@pytest.mark.usefixtures("quick_critics")
+def test_realism_keeps_takes_and_judges_held_out_pieces(evaluate, tmp_path):
     how = ("--split", "validation", "--prompt-bars", 1, "--bars", 4)
     found, out, _ = evaluate("realism", "remi", REMI, *how)
     row, *others = found["models"][0]["table"]
@@ -117,11 +123,8 @@ def test_realism_keeps_takes_and_judges_held_out_pieces(evaluate, tmp_path, monk
     }
 
 
+@pytest.mark.usefixtures("quick_critics")
 def test_training_pieces_are_judged_by_critics_of_others(evaluate, tmp_path, monkeypatch):
-    monkeypatch.setattr("evaluation.study.critics.TREES", 5)
-    monkeypatch.setattr("evaluation.study.critics.EPOCHS", 1)
-    monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
-    monkeypatch.setattr("evaluation.study.realism.SPARE", 0)
     monkeypatch.setattr("tokenization.prepared.Prepared.teaches", lambda _, row: row % 2)
     how = ("--split", "train", "--prompt-bars", 1, "--bars", 4)
     found, *_ = evaluate("realism", "remi", REMI, *how, train=6)
