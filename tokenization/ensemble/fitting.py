@@ -116,10 +116,10 @@ class Given:
         )
 
     def shares(self, start: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
-        """Return the share of some spans in which each of the four is so: (rows, 12) each."""
+        """Return the share of some spans in which each of the four is so: (spans…, 12) each."""
         last = len(self.clashing) - 1
         first, end = np.minimum(start, last), np.minimum(start + steps, last)
-        size = np.maximum(end - first, 1)[:, None]
+        size = np.maximum(end - first, 1)[..., None]
         return [
             (sums[end] - sums[first]) / size
             for sums in (self.clashing, self.outside, self.unrooted, self.seventh)
@@ -217,29 +217,41 @@ class Fitting(EnsembleGrammar):
         return found
 
     def _against_lengths(self, rows: np.ndarray, role: np.ndarray) -> np.ndarray:
-        """Return the nats against each length, which the role of the part suggests: (rows, lengths)."""
+        """Return the nats against each length, by the role and by the tone that fits it best: (rows, lengths)."""
         first = (self._kind[rows] == PLACED)[:, None]
         short = np.where(role == HOLDS, 2, role == BASS)[:, None] * STEPS_PER_BEAT > LENGTHS
         moves = np.isin(role, (MOVES, WALKS))[:, None]
-        return first * (TOO_SHORT * short + TOO_LONG * (moves & IS_LONG))
+        best = self._against_classes(rows, role, np.broadcast_to(LENGTHS, short.shape)).min(-1)
+        return best + first * (TOO_SHORT * short + TOO_LONG * (moves & IS_LONG))
 
     def _against_tones(
         self, rows: np.ndarray, role: np.ndarray, sounding: np.ndarray
     ) -> np.ndarray:
         """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
-        at, steps = self._at[rows], LENGTHS[self._length[rows]]
-        clashing, outside, unrooted, seventh = self._given.shares(self._start[rows] + at, steps)
-        on_beat = np.where(at % STEPS_PER_BEAT, PASSING, 1)[:, None]
-        bass = self._is_bass(rows)[:, None]
-        roots = UNROOTED * np.where((role == WALKS) & (at > 0), WALKING, 1)[:, None]
-        harmony = np.where(bass, OUTSIDE_BASS * outside + roots * unrooted, OUTSIDE * outside)
-        harmony += LINGERING * np.maximum(outside * steps[:, None] / STEPS_PER_BEAT - 1, 0)
+        steps = LENGTHS[self._length[rows]]
+        spans = self._start[rows] + self._at[rows], steps
+        clashing, outside, unrooted, seventh = self._given.shares(*spans)
         rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
         played = np.zeros_like(seventh)  # by new parts
         np.maximum.at(played.T, CLASS, sounding.T)
         fits = (outside == 0) & (clashing == 0) & np.isin(role, CHORDAL)[:, None]
         missing = fits * np.maximum(seventh - played, 0)
-        return (SEMITONE * clashing + on_beat * harmony + rooted - SEVENTH * missing)[:, CLASS]
+        against = self._against_classes(rows, role, steps[:, None])[:, 0]
+        return (against + rooted - SEVENTH * missing)[:, CLASS]
+
+    def _against_classes(self, rows: np.ndarray, role: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the nats against each pitch class in notes of some lengths: (rows, lengths, 12)."""
+        at = self._at[rows, None, None]
+        spans = self._start[rows, None] + at[..., 0], steps
+        clashing, outside, unrooted, _ = self._given.shares(*spans)
+        walking = np.where((role == WALKS)[:, None, None] & (at > 0), WALKING, 1)
+        harmony = np.where(
+            self._is_bass(rows)[:, None, None],
+            OUTSIDE_BASS * outside + UNROOTED * walking * unrooted,
+            OUTSIDE * outside,
+        )
+        harmony += LINGERING * np.maximum(outside * steps[..., None] / STEPS_PER_BEAT - 1, 0)
+        return SEMITONE * clashing + np.where(at % STEPS_PER_BEAT, PASSING, 1) * harmony
 
     def _is_bass(self, rows: np.ndarray) -> np.ndarray:
         return np.isin(self._instrument[rows, self._part[rows]], BASSES)

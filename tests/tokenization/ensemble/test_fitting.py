@@ -220,6 +220,14 @@ def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
     assert guitar["length_24"] == guitar["length_6"] == 0 > guitar["length_96"]
 
 
+def test_a_note_lasts_for_as_long_as_a_tone_fits_the_chords():
+    common, apart = (
+        bias("strings at_0", chord=f"C_M at_48 chord_{other}") for other in ("A_m", "F#_M")
+    )
+    assert common["length_48"] == apart["length_48"] == common["length_96"] == 0
+    assert apart["length_96"] < -1
+
+
 def test_a_part_that_moves_goes_on_to_other_tones_of_the_chord():
     first = bias("electric_guitar at_0 length_24 loudness_8")
     second = bias("electric_guitar at_0 length_24 loudness_8 pitch_60 at_24")
