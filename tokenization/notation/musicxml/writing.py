@@ -39,6 +39,8 @@ _DOCTYPE = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
     b'"-//Recordare//DTD MusicXML 4.0 Partwise//EN" "http://www.musicxml.org/dtds/partwise.dtd">\n'
 )
+# Height of a staff: smaller with more staves, so that two systems fit on a page.
+LARGEST_MM, SMALLEST_MM, SYSTEM_MM = 7, 4.5, 42
 SIXTEENTH, SHORTEST = DIVISIONS // 4, DIVISIONS // 8  # bars last whole numbers of 32nds
 
 
@@ -82,6 +84,7 @@ def _encoded(
     heading: tuple[str, str], *, swings: bool, exact: bool,
 ) -> bytes:  # fmt: skip
     root = _head(score, *heading)
+    _write_size(root, sum(map(len, staves)))
     part_list = add(root, "part-list")
     keys, symbols = keys_of(score), symbols_of(score)
     symbols = [(max(at, bars[0].start), name) for at, name in symbols]
@@ -133,6 +136,15 @@ def _head(score: Score, title: str, made: str) -> ET.Element:
     if made:
         add(encoding, "encoding-description", made)
     return root
+
+
+def _write_size(root: ET.Element, staves: int) -> None:
+    """Write the height of staves if programs would draw so many of them too large."""
+    height = max(SYSTEM_MM / staves, SMALLEST_MM)
+    if height < LARGEST_MM:
+        scaling = add(add(root, "defaults"), "scaling")
+        add(scaling, "millimeters", f"{height:.1f}")
+        add(scaling, "tenths", "40")
 
 
 def write_final_bar_line(measure: ET.Element) -> None:

@@ -67,6 +67,13 @@ def test_notes_metres_and_tempos_read_back(score: Score):
         assert found.meters == score.meters.replace(onset_ticks=score.meters.onset_ticks * 20)
 
 
+@pytest.mark.parametrize(("parts", "height"), [(6, None), (7, "6.0"), (12, "4.5")])
+def test_staves_are_smaller_where_there_are_many(parts: int, height: str | None):
+    tracks = tuple(Track(f"Violin {n}", 40) for n in range(parts))
+    root = ET.fromstring(write_musicxml(piece(SCALE, tracks=tracks)))
+    assert root.findtext("defaults/scaling/millimeters") == height
+
+
 def test_tempos_that_do_not_last_are_played_but_not_printed():
     score = piece(SCALE)
     tempos = Tempos([0, 24, 48, 72], [90.0, 86.0, 80.0, 90.0])
