@@ -286,6 +286,7 @@ class VoiceReader:
 _TUNE = re.compile(r"^X:", re.MULTILINE)
 _FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
 _PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
+CHOIR = 52  # the program of voices of a tune with words, if it names none
 _NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
 _VOICE_FIELDS = "MLQK"  # header fields that apply to all voices
 _LONGEST_LINE = 20_000
@@ -335,6 +336,7 @@ class _TuneReader:
         self.track = Track()  # the default for voices
         self._voice: VoiceReader | None = None
         self._has_order = False  # whether the header has a `P:` field
+        self._has_words = self._has_program = False
 
     def take(self, line: str) -> None:
         """Read a line."""
@@ -354,8 +356,13 @@ class _TuneReader:
     def close(self) -> WrittenScore:
         """Finish the voices and return the tune."""
         written = self._written
+        is_choir = len(self._voices) > 1 and self._has_words and not self._has_program
         for voice in self._voices.values():
+            if is_choir:
+                voice.track = replace(voice.track, program=CHOIR)
             voice.close()
+        if is_choir:
+            written.remarks.append("Its voices have words: they are read as a choir.")
         if self._has_order:
             written.remarks.append("The order of its parts is not followed.")
         return written
@@ -363,6 +370,7 @@ class _TuneReader:
     def _directive(self, line: str) -> None:
         target = self if self._voice is None else self._voice
         if program := _PROGRAM.match(line):
+            self._has_program = True
             target.track = replace(target.track, program=min(127, int(program[1])))
 
     def _field(self, name: str, text: str) -> None:
@@ -375,6 +383,7 @@ class _TuneReader:
         elif name == "C":
             self._written.composer = self._written.composer or text[:LONGEST_TITLE]
         elif name == "w" and not self._in_header:
+            self._has_words = True
             self._current().words(text)
         elif name not in _VOICE_FIELDS:
             return

@@ -105,6 +105,19 @@ def test_a_tempo_outside_the_range_of_midi_is_left_out():
     assert read_midi(write_midi(slow)).notes == slow.notes
 
 
+@pytest.mark.parametrize(
+    ("head", "words", "programs"),
+    [
+        ("", "w: la la", [52, 52]),
+        ("", "", [0, 0]),
+        ("%%MIDI program 19\n", "w: la la", [19, 19]),
+    ],
+)
+def test_voices_with_words_are_a_choir_unless_a_program_is_named(head, words, programs):
+    found = read(f"V:1\nC2D2|\n{words}\nV:2\nE4|".replace("\n\n", "\n"), f"L:1/4\n{head}K:C")
+    assert [track.program for track in found.tracks] == programs
+
+
 def test_a_program_can_be_set_for_one_voice():
     music = "V:1\n%%MIDI program 8\nC4|\nV:2\nD4|\nV:3\n%%MIDI program 33\nE4|\nV:4\nF4|"
     tracks = read(music, "M:4/4\nL:1/4\n%%MIDI program 73\nK:C").tracks
