@@ -32,9 +32,10 @@ UNUSUAL = 3.0  # against what is no part of a drum set, and toms outside of fill
 DOWNBEAT = 5.0  # for a bass drum where a bar begins
 STEADY = 1.5  # for closed hats and rides on beats
 OPEN = 2.0  # against open hats
+BUSY, HANDS = 12.0, 2  # against what needs a third hand
 
 SNARES, TOMS, CRASHES = (38, 40, 37, 39), (41, 43, 45, 47, 48, 50), (49, 57)
-KICKS, FRAMES, OPEN_HAT = (35, 36), (42, 44, 51, 53, 59), 46  # bass drums; closed hats and rides
+KICKS, FRAMES, OPEN_HAT = (35, 36), (42, 51, 53, 59), 46  # bass drums; closed hats and rides
 FOOT = 44  # the pedal hi-hat, which can be the backbeat of swung music
 SWUNG, STRAIGHT, UNKNOWN = "swung", "straight", ""
 FEWEST_OFF_BEAT = 8  # onsets between the beats that show a feel
@@ -51,8 +52,9 @@ SNARE_IDS, TOM_IDS, KICK_IDS, FRAME_IDS, OPEN_IDS = (
     _ids(*drums) for drums in ((*SNARES, FOOT), TOMS, KICKS, FRAMES, (OPEN_HAT,))
 )
 UNUSUAL_IDS = np.setdiff1d(
-    np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, OPEN_HAT, *CRASHES)
+    np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, *SNARES, *FRAMES, FOOT, OPEN_HAT, *CRASHES)
 )
+HAND_IDS = np.setdiff1d(np.arange(DRUM.start, DRUM.stop), _ids(*KICKS, FOOT))
 # The steps of each metre that have a backbeat: every second beat where there are two or four.
 BACKBEATS: list[list[int]] = [
     [step * int(METRE_STEPS[number]) // beats for step in range(1, beats, 2)]
@@ -86,11 +88,14 @@ class Groove:
         fills |= (since % BREATH == BREATH - 1) & ~busy
         return cls(feel=feel_of(sheet), fills=fills)
 
-    def bias(self, bar: int, metre: int, at: int, placing: bool, struck: bool) -> np.ndarray:
+    def bias(
+        self, bar: int, metre: int, at: int, *, placing: bool, struck: bool, hands: int = 0
+    ) -> np.ndarray:
         """Return the nats added to each token of the drums in a bar, as far as the last drum: (tokens,).
 
-        `at` is the step of the last position, −1 before the first one, and `struck` whether a snare was struck there.
-        `placing`: whether the next token can be a position, and not only a drum.
+        `at` is the step of the last position, −1 before the first one, `struck` whether a snare was struck there, and
+        `hands` how many drums that hands play. `placing`: whether the next token can be a position, and not only a
+        drum.
         """
         found = np.zeros(DRUM.stop, dtype=np.float32)
         steps, place = np.arange(LONGEST_BAR), found[AT.start : AT.stop]
@@ -114,6 +119,7 @@ class Groove:
             found[OPEN_IDS] -= OPEN
         if at == 0 and self._is_fill(bar - 1):
             found[_ids(*CRASHES)] += CRASH
+        found[HAND_IDS] -= BUSY * (hands >= HANDS)
         return found
 
     def _is_fill(self, bar: int) -> bool:

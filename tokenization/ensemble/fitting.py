@@ -26,7 +26,7 @@ from tokenization.ensemble.arranging import (
     Arrangement,
     phrases_of,
 )
-from tokenization.ensemble.drumming import SNARE_IDS, Groove
+from tokenization.ensemble.drumming import HAND_IDS, SNARE_IDS, Groove
 from tokenization.ensemble.given_returns import returns_of
 from tokenization.ensemble.grammar import AFTER_VALUE, PLACED, PLACES, SOUNDS, EnsembleGrammar
 from tokenization.ensemble.spelling import Sheet
@@ -57,6 +57,7 @@ PASSING = 0.5  # factor off the beat
 UNROOTED = 3.0  # for another tone than the chord's root in the bass; on a beat
 WALKING = 0.35  # factor for a bass that walks, within the bar
 LATE = 3.0  # for a bass that begins after the bar line
+EARLY = 12.0  # for what comes before the first given note
 ROOTED = 1.5  # for the chord's root in a part that holds its notes, by the share of its time
 # In favour of a seventh that nobody has and that fits all of the note, in a part that is no bass, by the share of its
 # time.
@@ -69,6 +70,7 @@ TOO_SHORT = 2.5  # for a length below two beats in a part that holds its notes, 
 TOO_LONG = 2.0  # for a length above a beat in a part that moves
 STILL = 1.0  # in a part that moves, for each time in the bar that it has played the pitch class …
 STILLEST = 3.0  # … up to this
+LOW, TOO_LOW = 28, 1.5  # for each semitone of a bass below the lowest string of most
 STRAYING = 12.0  # for an octave outside the register
 # Semitones of the register of each role on each side of its middle.
 REACH = np.array([4, 6, 6, 4, 4])
@@ -84,8 +86,9 @@ CHORDAL = HOLDS, MOVES, CHORDS
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Given:
-    """What the given parts do: sums over the steps so far, for each pitch class, (S + 1, 12)."""
+    """What the given parts do: where they begin, and sums over the steps so far, for each pitch class, (S + 1, 12)."""
 
+    begins: int  # the step of the first note
     clashing: np.ndarray  # whether a given part has a tone a semitone from it, and none has itself
     outside: np.ndarray  # whether the given chord lacks it
     unrooted: np.ndarray  # whether it is not the root of the given chord
@@ -109,6 +112,7 @@ class Given:
         now = chords[np.searchsorted(places, np.arange(steps), side="right") - 1]
         known = (now != NONE)[:, None]
         return cls(
+            begins=int(sheet.onset[~harmony].min()) if (~harmony).any() else 0,
             clashing=_sums((np.roll(sounds, 1, axis=1) | np.roll(sounds, -1, axis=1)) & ~sounds),
             outside=_sums(~TONES[now] & known),
             unrooted=_sums((now[:, None] // len(QUALITIES) != np.arange(PITCH_CLASSES)) & known),
@@ -150,8 +154,8 @@ class Fitting(EnsembleGrammar):
         super().__init__(**rules)
         self._given, self._arrangement, self._groove = given, arrangement, groove
         self._struck = np.zeros(1, dtype=bool)  # whether the drums have a snare at their position
+        self._hands = np.zeros(1, dtype=np.int64)  # drums that hands play there
         self._sounding = np.zeros((1, CELLS, len(PITCH)), dtype=bool)  # of new parts, from the bar
-        self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
         # How often the part has played each pitch class in the bar: (B, 12).
         self._in_bar = np.zeros((1, PITCH_CLASSES), dtype=np.int64)
 
@@ -197,10 +201,16 @@ class Fitting(EnsembleGrammar):
         for row in drums.tolist():
             where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))
             nats = self._groove.bias(
-                *where, placing=bool(places[row]), struck=bool(self._struck[row])
+                *where,
+                placing=bool(places[row]),
+                struck=bool(self._struck[row]),
+                hands=int(self._hands[row]),
             )
             found[row, : len(nats)] = nats
         found[basses, AT.start + 1 : AT.stop] -= LATE
+        early = (self._start < self._given.begins) & writes & places & (instrument != HARMONY)
+        for row in early.nonzero()[0].tolist():
+            found[row, AT.start : AT.stop][: self._given.begins - self._start[row]] -= EARLY
         if len(pitched):
             found[pitched, LENGTH.start : LENGTH.stop] -= self._against_lengths(
                 pitched, role[pitched]
@@ -211,6 +221,8 @@ class Fitting(EnsembleGrammar):
             pitches, more = self._against_more(rows, role, crowding, sounding)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
             pitches += self._against_tones(rows, role, sounding) + _straying(role, middle)
+            low = np.maximum(LOW - np.arange(len(PITCH)), 0)
+            pitches += TOO_LOW * low * self._is_bass(rows)[:, None]
             still = np.minimum(STILL * self._in_bar[rows], STILLEST)
             pitches += (still * np.isin(role, (MOVES, WALKS))[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
@@ -302,15 +314,15 @@ class Fitting(EnsembleGrammar):
             end = (at + int(LENGTHS[self._length[row]]) - 1) // CELL + 1
             self._sounding[row, at // CELL : end, token - PITCH.start] = True
             self._in_bar[row, (token - PITCH.start) % PITCH_CLASSES] += 1
-        self._at_once[rows] += 1
         self._struck[rows] |= np.isin(tokens, SNARE_IDS)
+        self._hands[rows] += np.isin(tokens, HAND_IDS)
         super()._add_notes(rows, tokens)
 
     def advance(self, tokens: np.ndarray) -> None:
         """Append one token to each row: (B,) allowed ids."""
         super().advance(tokens)
         placed = (self._kind == PLACED) & AT.holds(np.asarray(tokens))
-        self._at_once[placed], self._struck[placed] = 0, False
+        self._struck[placed], self._hands[placed] = False, 0
 
 
 def _straying(role: np.ndarray, middle: np.ndarray) -> np.ndarray:

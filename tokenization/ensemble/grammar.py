@@ -150,7 +150,8 @@ class EnsembleGrammar(Grammar):
         from 1, and the part that is its bass and plays in it.
         """
         self._promises, self._most_rest, self._closing = promises, most_rest, closing
-        self._single = np.zeros((1, MOST_PARTS), dtype=bool)
+        self._most = np.full((1, MOST_PARTS), FAR)  # notes that a part attacks at once
+        self._at_once = np.zeros(1, dtype=np.int64)  # notes of the part at its current position
         self._rested = np.zeros((1, MOST_PARTS), dtype=np.int64)  # bars since the part last played
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
@@ -298,7 +299,7 @@ class EnsembleGrammar(Grammar):
         """Allow the tokens of a part's notes at a position: lengths, loudness and values."""
         kind, part = self._kind[rows, None], self._part[rows]  # (rows, 1) but for the part
         first, lengthened = kind == PLACED, kind == AFTER_LENGTH
-        after = (kind == AFTER_VALUE) & ~self._single[rows, part][:, None]
+        after = (kind == AFTER_VALUE) & (self._at_once[rows] < self._most[rows, part])[:, None]
         length, loudness = self._length[rows, None], self._loudness[rows, None]
         value, instrument = self._value[rows, None], self._instrument[rows, part][:, None]
         pitched, harmony = instrument < PITCHED, instrument == HARMONY
@@ -401,6 +402,7 @@ class EnsembleGrammar(Grammar):
             np.copyto(state, tokens - block.start, where=kind == number)
         self._value[RESTARTS[kind] & ~self.in_chords] = -1
         self._pending[kind == PLACED] = -1
+        self._at_once[kind == PLACED] = 0
         rows = (kind == AFTER_VALUE).nonzero()[0]
         if len(rows):
             self._add_notes(rows, tokens[rows])
@@ -431,6 +433,7 @@ class EnsembleGrammar(Grammar):
             found = np.flatnonzero(same & (self._voice[row] == token - VOICE.start + 2))
             self._part[row], self._pending[row] = (found[0] if len(found) else -1), -1
         self._at[row] = self._length[row] = self._loudness[row] = self._value[row] = -1
+        self._at_once[row] = 0
 
     def _declare(self, row: int, token: int) -> None:
         if token >= PART.stop:  # a voice
@@ -442,9 +445,8 @@ class EnsembleGrammar(Grammar):
         self._voice[row, count] = (self._instrument[row] == instrument).sum()
         if instrument == DRUMS:
             self._free_at[row, count, len(DRUM) :] = FAR
-        elif self._promises is not None and instrument != HARMONY:
-            lowest, highest, single = self._promises.of_part(count, instrument)
-            self._single[row, count] = single
+        if self._promises is not None and instrument != HARMONY:
+            lowest, highest, self._most[row, count] = self._promises.of_part(count, instrument)
             self._free_at[row, count, (lowest > KEYS) | (highest < KEYS)] = FAR
         self._pending[row] = instrument
         self._count[row] += 1
@@ -462,6 +464,7 @@ class EnsembleGrammar(Grammar):
         self._free_at[rows[sounds], part[sounds], value[sounds]] = free_at[sounds]
         self._tones[rows[pitched], value[pitched] % len(ROOTS)] += steps[pitched]
         self._value[rows] = value
+        self._at_once[rows] += 1
         self._rested[rows, part] = 0
         self._noted[rows] |= sounds
         self._played[rows] += sounds & (part != self._latest[rows])

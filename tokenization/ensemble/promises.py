@@ -1,4 +1,4 @@
-"""What every part keeps to, whatever the model prefers: its instrument's range, and one voice where it is one.
+"""What every part keeps to, whatever the model prefers: its instrument's range, and how many notes it plays at once.
 
 A part that is given keeps to what it did as well: its range is at least that of its notes, and chords stay possible
 where it had some.
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.ensemble.spelling import Sheet, instrument_of
-from tokenization.ensemble.tokens import INSTRUMENTS, PITCHED
+from tokenization.ensemble.tokens import HARMONY, INSTRUMENTS, PITCHED
 from tokenization.score import Score
 
 # Sounding ranges that players of each instrument read, after Adler, The Study of Orchestration; all others are free.
 RANGES = {
     "piano": (21, 108), "harpsichord": (29, 89), "accordion": (36, 96), "nylon_guitar": (40, 88),
     "steel_guitar": (40, 88), "electric_guitar": (40, 91), "muted_guitar": (40, 91), "distorted_guitar": (40, 91),
-    "acoustic_bass": (24, 67), "electric_bass": (23, 67), "fretless_bass": (23, 67), "violin": (55, 103),
+    "acoustic_bass": (28, 67), "electric_bass": (23, 67), "fretless_bass": (23, 67), "violin": (55, 103),
     "viola": (48, 91), "cello": (36, 84), "contrabass": (24, 67), "strings": (28, 103), "pizzicato": (28, 103),
     "harp": (23, 104), "timpani": (38, 60), "voice": (40, 84), "trumpet": (52, 86), "trombone": (34, 77),
     "tuba": (26, 65), "horn": (34, 77), "brass": (34, 86), "alto_sax": (49, 86), "tenor_sax": (37, 79),
@@ -30,6 +30,8 @@ SINGLE = (
     "voice", "trumpet", "trombone", "tuba", "horn", "alto_sax", "tenor_sax", "oboe", "bassoon", "clarinet", "flute",
     "recorder",
 )  # fmt: skip
+# Notes that other instruments attack at once, at most: strings, hands and feet.
+MOST, STRINGS, BOWED, DRUMMED = 10, 6, 4, 4
 FEWEST_ATTACKS = 12  # of a given part that show whether it is one voice
 CHORDS_IN_ONE_VOICE = 0.03  # of the attacks of a part that counts as one voice
 RINGING = 0.2  # of its notes, at most, sound a sixteenth into the next one in a voice that does not ring on
@@ -40,25 +42,37 @@ LOWEST, HIGHEST = (
 IS_SINGLE = np.array([name in SINGLE for name in INSTRUMENTS])
 
 
+def _at_once(name: str) -> int:
+    if name in SINGLE:
+        return 1
+    bowed = name in ("violin", "viola", "cello", "contrabass") or name.endswith("bass")
+    return STRINGS if name.endswith("guitar") else BOWED if bowed else MOST
+
+
+AT_ONCE = np.array([_at_once(name) for name in INSTRUMENTS])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Promises:
     """The bounds of each part: (P,) each."""
 
     lowest: np.ndarray
     highest: np.ndarray
-    single: np.ndarray  # whether it attacks one note at a time
+    at_once: np.ndarray  # notes that it attacks at a time, at most
 
     def of(self, order: Sequence[int]) -> Promises:
         """Return the bounds of the parts in another order."""
         return Promises(
-            lowest=self.lowest[order], highest=self.highest[order], single=self.single[order]
+            lowest=self.lowest[order], highest=self.highest[order], at_once=self.at_once[order]
         )
 
-    def of_part(self, part: int, instrument: int) -> tuple[int, int, bool]:
+    def of_part(self, part: int, instrument: int) -> tuple[int, int, int]:
         """Return the bounds of a part; those of its instrument if it is not among these parts."""
-        if part < len(self.single):
-            return self.lowest[part], self.highest[part], self.single[part]
-        return LOWEST[instrument], HIGHEST[instrument], IS_SINGLE[instrument]
+        if part < len(self.at_once):
+            return self.lowest[part], self.highest[part], self.at_once[part]
+        if instrument >= PITCHED:
+            return 0, 127, DRUMMED
+        return LOWEST[instrument], HIGHEST[instrument], AT_ONCE[instrument]
 
 
 def promises_of(parts: np.ndarray, given: Sheet | None = None) -> Promises:
@@ -67,18 +81,24 @@ def promises_of(parts: np.ndarray, given: Sheet | None = None) -> Promises:
     instrument = np.where(pitched, parts, 0)
     lowest = np.where(pitched, LOWEST[instrument], 0)
     highest = np.where(pitched, HIGHEST[instrument], 127)
-    single = pitched & IS_SINGLE[instrument]
+    at_once = np.where(pitched, AT_ONCE[instrument], DRUMMED)
     if given is None:
-        return Promises(lowest=lowest, highest=highest, single=single)
+        return Promises(lowest=lowest, highest=highest, at_once=at_once)
     for part in np.unique(given.part):
-        if part >= len(parts) or not pitched[part]:
+        if part >= len(parts) or parts[part] == HARMONY:
             continue
         own = given.part == part
         value, onset = given.value[own], given.onset[own]
+        most = np.unique(onset, return_counts=True)[1].max()
+        if not pitched[part]:
+            at_once[part] = max(at_once[part], most)
+            continue
         lowest[part] = min(lowest[part], value.min())
         highest[part] = max(highest[part], value.max())
-        single[part] = _is_one_voice(onset, bool(single[part]))
-    return Promises(lowest=lowest, highest=highest, single=single)
+        one_voice = _is_one_voice(onset, at_once[part] == 1)
+        usual = MOST if at_once[part] == 1 else at_once[part]
+        at_once[part] = 1 if one_voice else max(usual, most)
+    return Promises(lowest=lowest, highest=highest, at_once=at_once)
 
 
 def _is_one_voice(onset: np.ndarray, usual: bool) -> bool:

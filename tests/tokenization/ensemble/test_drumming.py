@@ -85,6 +85,16 @@ def test_onsets_follow_the_feel(steps, metre, kept, avoided):
     assert avoided is None or found[ID(f"at_{avoided}")] < 0
 
 
+def test_drums_need_no_third_hand():
+    free, busy = (
+        groove(piano(0, 48, bars=8)).bias(7, FOUR, 60, placing=False, struck=True, hands=hands)
+        for hands in (1, 2)
+    )
+    assert free[ID("drum_47")] > 0 > busy[ID("drum_47")]
+    assert busy[ID("drum_36")] == free[ID("drum_36")]
+    assert busy[ID("drum_44")] == free[ID("drum_44")]
+
+
 def test_fills_end_phrases_sections_and_bars_in_which_the_given_parts_rest():
     assert np.flatnonzero(groove(piano(0, 48, bars=16)).fills).tolist() == [7, 15]
     assert np.flatnonzero(groove(piano(0, 48, bars=12), returns=True).fills).tolist() == [5, 11]

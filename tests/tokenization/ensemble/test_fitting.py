@@ -191,6 +191,7 @@ def bias(
 def test_pitches_of_the_chord_are_preferred_and_the_bass_prefers_the_root():
     bass = bias("electric_bass at_0 length_24 loudness_8")
     assert bass["pitch_36"] == 0 > bass["pitch_31"] > bass["pitch_38"]
+    assert bass["pitch_24"] < 0  # below the lowest string
     guitar = bias("electric_guitar at_0 length_24 loudness_8")
     assert guitar["pitch_55"] == guitar["pitch_60"] == 0 > guitar["pitch_57"]
     assert guitar["pitch_57"] > guitar["pitch_59"]  # a semitone from the melody
@@ -218,6 +219,20 @@ def test_a_part_that_holds_prefers_long_notes_and_one_that_moves_short_ones():
     strings, guitar = bias("strings at_0"), bias("electric_guitar at_0")
     assert strings["length_96"] == strings["length_48"] == 0 > strings["length_24"]
     assert guitar["length_24"] == guitar["length_6"] == 0 > guitar["length_96"]
+
+
+def test_new_parts_begin_with_the_given_ones():
+    words = "begin lead bar lead at_72 length_24 loudness_9 pitch_72 bar lead at_0 pitch_72 end"
+    ids = np.array([LANGUAGE.vocabulary.id(name) for name in words.split()])
+    goal = LANGUAGE.accompanying(ids, ["piano"])
+    grammar = goal.grammar.select(np.zeros(1, np.int64))
+    grammar.take(goal.prompt)
+    while (only := np.flatnonzero(grammar.allowed()[0])).size == 1:
+        grammar.advance(only)
+    grammar.advance(np.array([LANGUAGE.vocabulary.id("piano")]))
+    nats = grammar.bias()[0]
+    assert nats[LANGUAGE.vocabulary.id("at_48")] < -5
+    assert nats[LANGUAGE.vocabulary.id("at_72")] == 0
 
 
 def test_a_note_lasts_for_as_long_as_a_tone_fits_the_chords():
