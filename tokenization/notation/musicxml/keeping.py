@@ -1,7 +1,8 @@
 """Write new music into the MusicXML score that it continues, changes or accompanies, and keep its other elements.
 
 Elements are only inserted and removed: bars at the end, notes in rewritten bars, new parts. New bars have 24 divisions
-per beat. Ties across a cut are removed. A compressed score becomes an uncompressed one.
+per beat. Ties across a cut are removed, and a final bar line moves to the new end. A compressed score becomes an
+uncompressed one.
 
 A score with repeats is shorter as written than as played. New bars follow its last one if all of it is continued and
 they would be played there. Otherwise its repeats are written out, with all that is engraved in their bars.
@@ -39,7 +40,7 @@ from tokenization.notation.musicxml.part_writing import PartWriter, write_entry
 from tokenization.notation.musicxml.reading import written_of
 from tokenization.notation.musicxml.rhythm import DIVISIONS
 from tokenization.notation.musicxml.unfolding import unfold
-from tokenization.notation.musicxml.writing import Part, staves_of
+from tokenization.notation.musicxml.writing import Part, staves_of, write_final_bar_line
 from tokenization.notation.written import TICKS_PER_BEAT, SharedBar, bar_layout, play_order, played
 from tokenization.score import Notes, Score, Track
 
@@ -99,6 +100,7 @@ class KeptMusicXml:
         edit, layout = self.edit, self.layout
         first, stop, order = 0, len(self.written.bars), layout.order
         bars: list[Bar] = []
+        is_closed = False
         if edit.is_continuation:
             kept = self._bars_before(edit.start)
             last, order = order[kept - 1], order[:kept]
@@ -110,6 +112,9 @@ class KeptMusicXml:
             ]
             first = stop = stop if self._has_repeats else last + 1
             end = layout.starts[kept - 1] + layout.lengths[last]
+            if bars:
+                lines = [_open(part[bar]) for part in self.measures for bar in (stop - 1, -1)]
+                is_closed = any(lines)
             for number in range(len(self.parts)):
                 self._cut_after(number, stop, max(0, int(edit.tick_of(edit.start)) - end))
         elif edit.stop is not None:
@@ -120,6 +125,8 @@ class KeptMusicXml:
             found = symbols_of(new, int(self._divisions(edit.start)))
             self._symbols = [symbol for symbol in found if symbol[0] < end]
         written = self._write(new, bars, first, stop)
+        for part in self.root.iterfind("part") if is_closed else ():
+            write_final_bar_line(part[-1])
         whole = self._checked(texts, order, stop + len(bars))
         if not alone:
             return whole
@@ -368,6 +375,18 @@ class KeptMusicXml:
             escaped = text.replace("--", "-\\u002d")
             self.root.append(ET.Comment(f" {escaped} "))
         return ET.tostring(self.root, encoding="UTF-8", xml_declaration=True) + b"\n"
+
+
+def _open(measure: ET.Element) -> bool:
+    """Remove the final line of a bar, unless it belongs to a repeat; return whether there was one."""
+    lines = [one for one in measure.iterfind("barline") if one.get("location") != "left"]
+    final = [one for one in lines if one.findtext("bar-style", "").strip() == "light-heavy"]
+    for line in final:
+        if line.find("repeat") is None:
+            line[:] = [one for one in line if one.tag != "bar-style"]
+        if not len(line):
+            measure.remove(line)
+    return bool(final)
 
 
 def _untie(measure: ET.Element) -> None:

@@ -402,6 +402,25 @@ def test_another_library_reads_a_continuation():
     assert sorted(late) == sorted((768 + on, pitch) for on, _, pitch, _ in NEW)
 
 
+@pytest.mark.parametrize("prompt_bars", [8, 3])
+def test_the_final_bar_line_moves_to_the_new_end(prompt_bars: int):
+    """What else the line holds stays where it is."""
+    final = "<bar-style>light-heavy</bar-style>"
+    clarinet, piano = (f"<barline>{final}{one}</barline></measure>" for one in ("", "<fermata/>"))
+    parts = zip(written().decode().split('<part id="P2">'), (clarinet, piano), strict=True)
+    data = '<part id="P2">'.join(line.join(part.rsplit("</measure>", 1)) for part, line in parts)
+    piece = piece_in(data.encode())
+    prompt = piece.prompt(prompt_bars)
+    edit = edit_of(data.encode(), prompt.score, piece.language, start=prompt.ticks)
+    new = with_rows(prompt.score, [(prompt.ticks, 192, 60, 90, 0)])
+    text, reason = file_of(".musicxml", new, edit=edit)
+    assert not reason
+    for part in parts_in(text):
+        assert [final in bar for bar in part] == [False] * (prompt_bars + 1) + [True]
+    marked = [n for part in parts_in(text) for n, bar in enumerate(part) if "<fermata" in bar]
+    assert marked == ([7] if prompt_bars == 8 else [])
+
+
 def test_rewritten_bars_keep_everything_except_notes_in_place():
     data = written().replace(b'number="3">', b'number="3"><print new-page="yes"/>')
     piece = piece_in(data)
