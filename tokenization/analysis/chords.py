@@ -337,14 +337,29 @@ def key(
     )  # the last bits depend on the processor, and would decide ties
 
 
+MOST_SHARPS = 7  # of a key signature, and most flats
 _KEY = re.compile(r"([A-Ga-g])([#♯b♭]?)\s*(?:(m|-|(?i:min|minor))|M|(?i:maj|major))?")
 
 
 def read_key(name: str) -> int:
     """Return the key of a name such as Am, F♯m, Bb, G minor or Eb major: its tonic, plus 12 in minor."""
+    root, accidental, is_minor = _key_named(name)
+    return pitch_class(root, accidental) + 12 * is_minor
+
+
+def read_signature(name: str) -> tuple[int, bool]:
+    """Return the key signature of such a name: sharps, or flats if negative, and whether it is minor."""
+    root, accidental, is_minor = _key_named(name)
+    natural = (7 * LETTERS[root] + 1) % 12 - 1  # from F = −1 to B = 5
+    fifths = natural + 7 * _ACCIDENTALS.get(accidental, 0) - 3 * is_minor
+    return fifths - 12 * (fifths > MOST_SHARPS) + 12 * (fifths < -MOST_SHARPS), is_minor
+
+
+def _key_named(name: str) -> tuple[str, str, bool]:
+    """Return the letter and accidental of a key's tonic, and whether it is minor."""
     if not (found := _KEY.fullmatch(name.strip())):
         raise ValueError(f"there is no key {name!r}; keys are written as Am, F#m, Bb or 'G minor'")
-    return pitch_class(found[1].upper(), found[2]) + 12 * bool(found[3])
+    return found[1].upper(), found[2], bool(found[3])
 
 
 # A chord progression given by the user, with bar lines: `C | G7 | Am F | C`. A double bar line, `||`, counts as one. An

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tokenization.analysis.chords import key as estimated_key
-from tokenization.analysis.chords import read_key
+from tokenization.analysis.chords import read_key, read_signature
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.analysis.metres import NAMES as METRE_NAMES
 from tokenization.ensemble.plan import is_within, plan_for, tokens_by_bar
@@ -98,7 +99,7 @@ def beginnings(vocabulary: Vocabulary) -> dict[str, list[str]]:
 def beginning(
     asked: Mapping[str, Any], plan: Mapping[str, Any] | None, vocabulary: Vocabulary
 ) -> tuple[np.ndarray, Setting]:
-    """Return the prompt of a new piece with the given attributes, and its exact tempo as a setting.
+    """Return the prompt of a new piece with the given attributes, and a setting with its key and exact tempo.
 
     {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
 
@@ -109,7 +110,7 @@ def beginning(
     for name in asked:
         if name not in known:
             raise ValueError(f"a new piece has no {name!r}{suggestion(name, known)}")
-    head = []
+    head, setting = [], Setting()
     parts = asked.get("parts")
     if (style := asked.get("style")) is not None:
         name = known["style"][_one_of("style", style, known["style"])]
@@ -117,6 +118,7 @@ def beginning(
         parts = parts or _PARTS_OF_STYLES[name]
     if (key := asked.get("key")) is not None:
         head.append(KEY.start + read_key(str(key)))
+        setting = replace(setting, key_signature=read_signature(str(key)))
     if (tempo := asked.get("tempo")) is not None:
         if not is_within(tempo, *TEMPO_BOUNDS):
             least, most = TEMPO_BOUNDS
@@ -124,7 +126,7 @@ def beginning(
                 f"the tempo is {tempo!r}; it must be from {least} to {most} beats per minute"
             )
         head.append(TEMPO.start + tempo_level(float(tempo)))
-    setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
+        setting = replace(setting, tempos=((0, float(tempo)),))
     metre = asked.get("metre")
     if parts is None and metre is None:
         return np.array([BEGIN, *head]), setting

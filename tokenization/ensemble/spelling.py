@@ -341,6 +341,7 @@ class Setting:
     tracks: tuple[Track, ...] = ()  # with names and programs
     tempos: tuple[tuple[int, float], ...] = ()  # (steps, beats per minute)
     velocity: int | None = None  # of all notes, instead of their loudness
+    key_signature: tuple[int, bool] | None = None  # of the key that was asked for
 
 
 def score_of(sheet: Sheet, setting: Setting) -> Score:
@@ -365,6 +366,7 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
         tempos=Tempos(*tempos),
         meters=sheet.bars.meters(STEPS_PER_SUBBEAT),
         markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in sorted(chords)),
+        key_signature=setting.key_signature,
     )
 
 

@@ -14,6 +14,7 @@ from tokenization.analysis.chords import (
     parse,
     read_chords,
     read_key,
+    read_signature,
     symbol_of,
     taken_as,
 )
@@ -88,6 +89,12 @@ def test_keys_are_read_as_musicians_write_them():
     for name in ("H", "Ammaj", "", "minor", "A♯♯"):
         with pytest.raises(ValueError, match="there is no key"):
             read_key(name)
+
+
+def test_keys_have_signatures_of_seven_accidentals_at_most():
+    names = "Cb=-7 F#=6 Fb=4 Am=0 G#m=5 Dbm=4 D#m=6 bbm=-5"
+    for name, sharps in (pair.split("=") for pair in names.split()):
+        assert read_signature(name) == (int(sharps), name.endswith("m"))
 
 
 @given(st.lists(st.tuples(st.sampled_from(CHORDS), st.booleans()), min_size=1, max_size=6))

@@ -47,6 +47,7 @@ from tokenization.ensemble.tokens import (
 )
 from tokenization.grammar import Grammar
 from tokenization.language import transposed
+from tokenization.midi.reading import read_midi
 from tokenization.score import Meters, Notes, Score, Track
 
 KINDS = LANGUAGE.kinds()
@@ -400,12 +401,13 @@ def test_the_prompt_of_a_new_piece(asked: dict[str, Any], text: str):
     assert LANGUAGE.validate(ids) is None
 
 
-def test_a_new_piece_has_the_requested_tempo_metre_and_parts():
+def test_a_new_piece_has_the_requested_key_tempo_metre_and_parts():
     asked = {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
     prompt, request = empty_prompt(LANGUAGE, asked), Request(bars=3, ends=True)
     work = Continuation(toy_playable(LANGUAGE), prompt, request)
     [take] = work.finish().takes()
     assert take.score.tempos.beats_per_minute.tolist() == [91]
+    assert read_midi(take.midi).key_signature == (0, True)
     assert [track.name for track in take.score.tracks] == ["Flute", "Cello"]
     assert (take.score.meters.numerator[0], take.score.meters.denominator[0]) == (3, 4)
     assert "left_1 chords at_0 chord_A_m" in LANGUAGE.text(take.ids)
