@@ -16,8 +16,10 @@ from tokenization.analysis.chords import like_given, with_locked
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import NewMusic
 from tokenization.language import Goal, Language, Wanted
+from tokenization.midi.instruments import INSTRUMENTS
 from tokenization.records import whole_number
-from tokenization.score import Marker, Score
+from tokenization.score import Marker, Score, Track
+from tokenization.wording import listed
 
 
 class Completion(MusicGeneration):
@@ -155,12 +157,31 @@ def _check_chords(score: Score, *, keeps: bool) -> None:
         raise ValueError("all chords are given, and are kept: unlock those that are to be replaced")
 
 
+def _check_others(model: Player, piece: Piece, wanted: Collection[Wanted]) -> None:
+    """Raise ValueError if all tracks would be replaced, so that none is left to accompany."""
+    tracks = piece.score.tracks
+    if not tracks or not {*range(len(tracks))} <= {*wanted}:
+        return
+    parts = [tracks[one] if isinstance(one, int) else one for one in wanted]
+    named = listed([one if isinstance(one, str) else _name(one) for one in parts])
+    example = model.language.part_names(piece.encoded.ids)[0]
+    raise ValueError(
+        f"the piece has no other part that {named} could accompany: +{example} adds a part instead of replacing "
+        f"{_name(tracks[0])}"
+    )
+
+
+def _name(track: Track) -> str:
+    return track.name.strip() or ("Drums" if track.is_drum else INSTRUMENTS[track.program])
+
+
 def accompaniment(
     model: Player, piece: Piece, write: Collection[int | str], request: Request
 ) -> Completion:
     """Return the generation that writes some parts, as `Language.parts_named` takes them, to the others."""
     plan = _plan(model, request, piece.bars, 0, piece.bars)
     wanted = _parts(model, piece, write)
+    _check_others(model, piece, wanted)
     if [*write] == ["chords"]:
         _check_chords(piece.score, keeps=request.keeps_chords)
     goal = model.language.accompanying(piece.encoded.ids, wanted, plan=plan, free=request.free)

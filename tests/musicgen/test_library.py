@@ -134,6 +134,16 @@ def test_written_notes_count_as_new_even_if_they_equal_the_replaced_ones(model, 
     assert len(again.continuation.notes) == again.score.on_drums.sum() > 0
 
 
+def test_the_only_parts_are_named_as_their_player_knows_them(model):
+    """A plus adds a part, which could accompany them."""
+    notes = Notes([0], [24], [60], [80], [0])
+    for track, name in ((Track("Lead"), "Lead"), (Track("", 73), "Flute")):
+        piece = model.read(Score(ticks_per_beat=24, notes=notes, tracks=(track,)))
+        said = rf"other part that Drums and {name} could accompany: \+\w+ adds .* {name}$"
+        with pytest.raises(ValueError, match=said):
+            model.accompany(piece, ["drums", 0])
+
+
 def test_a_take_is_saved_in_the_format_of_its_name_and_threads_are_kept(tmp_path: Path):
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -65,7 +65,6 @@ from tokenization.ensemble.tokens import (
 from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, Goal, Wanted, check_gap, suffix_stop
 from tokenization.score import Notes, Score, Track
-from tokenization.wording import listed
 
 Chords = Sequence[Sequence[str]]  # of each bar
 RECENT = 8  # bars before an ending, whose parts play in it
@@ -220,8 +219,7 @@ def accompanying(
     ids = plain(ids)
     shares = _shared(ids, write)
     if not (~shares.written & shares.sounds).any():
-        named = listed([one.name if isinstance(one, Track) else str(one) for one in write])
-        raise ValueError(f"the piece has no other part that {named} could accompany")
+        raise ValueError("the piece has no other part that could be accompanied")
     offsets, kept = bar_offsets(shares.kept), shares.kept
     back = np.zeros(len(offsets) - 1, np.int64) if free else returns_of(shares.given)
     planned = shares.planned(plan, back)
