@@ -218,8 +218,10 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--bars", type=int, default=Request.bars, metavar="N", help="bars to write")
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
+    always_ends = parser.get_default("command") == "end"
+    about = "bring the music to its end in the last bar"
     parser.add_argument(
-        "--end", action="store_true", dest="ends", help="bring the music to its end in the last bar"
+        "--end", action="store_true", dest="ends", help=argparse.SUPPRESS if always_ends else about
     )
     parser.add_argument(
         "--chords", metavar="LINE",

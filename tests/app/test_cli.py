@@ -64,6 +64,11 @@ def test_each_command_has_help_with_an_example(name: str, command, monkeypatch):
     assert f"  musicgen {name} " in shown.partition("\nexample")[2]
 
 
+def test_a_command_that_ends_a_piece_does_not_offer_to_end_it(command):
+    listed = {name: "--end" in command(name, "--help").out for name in ("continue", "end")}
+    assert listed == {"continue": True, "end": False}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_imports_little(name: str):
     file = Path(str(import_module(COMMANDS[name][0]).__file__))
