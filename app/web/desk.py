@@ -75,7 +75,7 @@ class Desk:
     def open(self, asked: Asked) -> Answer:
         """Open a file or an example; an edited file is returned, too."""
         model, data = asked.text("model"), self.given(asked)
-        if data:
+        if data or asked.name:  # a file can be empty, which is then said
             opened = self.actions.open(data, asked.name or "it", model, asked.client)
             return opened if data is asked.data else {**opened, "file": as_text(data)}
         return self.actions.open_example(asked.text("example"), model)

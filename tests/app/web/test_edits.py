@@ -52,6 +52,13 @@ def rows_of(piece: dict[str, Any]) -> list[list[int]]:
     return [piece["notes"][n : n + 5] for n in range(0, len(piece["notes"]), 5)]
 
 
+def test_an_empty_file_is_refused_as_such(desk: Desk):
+    with pytest.raises(
+        ValueError, match=r"^“song.mid” is empty \(0 bytes\): choose a file with notes$"
+    ):
+        desk.open(asked(b""))
+
+
 def test_an_edited_note_is_all_that_changes_in_the_saved_file(desk: Desk):
     data = band()
     there = opened(desk, data)
