@@ -26,7 +26,7 @@ from tokenization.edit import Edit, NewMusic
 from tokenization.formats import WithMidi, file_of, new_alone, write_score
 from tokenization.grammar import Excluding, Grammar
 from tokenization.language import Language
-from tokenization.score import Score, excerpt
+from tokenization.score import Score, Texts, excerpt
 
 if TYPE_CHECKING:
     from musicgen.performer import Performer
@@ -377,7 +377,8 @@ class Continuation(MusicGeneration):
             **({"idea": prompt.idea} if prompt.idea else {}),
             **({"chords": request.chords} if over_chords else {}),
         }
-        return self._made(number, ids, score, excerpt(score, prompt.ticks), edit, about)
+        new = excerpt(score, prompt.ticks).replace(texts=Texts(title=prompt.score.texts.title))
+        return self._made(number, ids, score, new, edit, about)
 
 
 MOST_BARS = 512  # for which chords and a plan are prepared if the length is given in tokens

@@ -22,6 +22,7 @@ from app.web.composing.opened_files import (
     made_here,
     notices,
     reading_of,
+    title_shown,
     with_leading_rest,
 )
 from app.web.composing.requests import MusicRequest, streamed_takes
@@ -99,7 +100,7 @@ class PageActions:
         piece = self.reader.open(data, name, self.models.language(model), client)
         shown = notices(piece)
         return {
-            "title": piece.name,
+            "title": title_shown(piece, data, name),
             "model": model or self.models.first,
             "piece": piece_data(piece.score, piece.bars),
             "chosen": piece.bars,

@@ -170,10 +170,18 @@ def quoted(name: str) -> str:
 def title_of(name: str) -> str:
     """Return a file name without folders, suffix and unprintable characters, as a title."""
     stem = name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    title = "".join(c for c in stem if c.isprintable()).strip()
-    if len(title) > LONGEST_TITLE:
-        title = f"{title[: LONGEST_TITLE - 1].rstrip()}…"
-    return title or "Your file"
+    return _shown(stem) or "Your file"
+
+
+def title_shown(piece: Piece, data: bytes, name: str) -> str:
+    """Return the title of an opened piece: that of an ABC tune, or else its name, since other files keep theirs."""
+    is_abc = kind_of(data, Path(name).suffix) == "abc"
+    return (is_abc and _shown(piece.score.texts.title)) or piece.name
+
+
+def _shown(text: str) -> str:
+    title = "".join(c for c in text if c.isprintable()).strip()
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1].rstrip()}…"
 
 
 def notices(piece: Piece) -> list[str]:

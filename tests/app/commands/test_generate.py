@@ -228,3 +228,4 @@ def test_words_and_titles_of_formats_that_are_only_read_are_kept(tmp_path, comma
         texts = score.texts
         assert (texts.title, texts.composer, score.key_signature) == (title, "Anna", (-3, False))
         assert [one.text for one in texts.lyrics] == ["now", "I", "walk", "the"]  # of the prompt
+        assert read_file(tmp_path / f"tune.cont_0{ending}").texts.title == title

@@ -178,8 +178,10 @@ def test_a_score_is_saved_as_midi_with_its_words_and_provenance(desk: Desk):
     assert b'musicgen {"seed": 7}' in data
 
 
-def test_a_tune_is_saved_with_its_title_and_words(desk: Desk):
+def test_a_tune_is_shown_with_its_title_and_saved_with_it_and_its_words(desk: Desk):
     tune = b"X:1\nT:The Kesh\nL:1/4\nK:G\nG A B c|\nw:now I walk on\n"
+    assert opened(desk, tune, name="a.abc")["title"] == "The Kesh"
+    assert opened(desk, tune.replace(b"T:The Kesh\n", b""), name="a.abc")["title"] == "a"
     texts = read_midi(saved(desk, asked(tune, name="a.abc"))).texts
     assert (texts.title, [one.text for one in texts.lyrics]) == (
         "The Kesh",
