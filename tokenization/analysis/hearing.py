@@ -4,17 +4,28 @@ A piece is cut into spans of up to two bars of 4/4, each with one chord, so that
 semi-Markov model). What counts in a span is which pitch classes are present at all, which last over both of its halves,
 their share of each beat, how often each is the bass, and which bass the span starts with. So a chord of a bar can have
 its seventh in one beat and its root in another, while passing notes, suspensions and the approaching notes of a walking
-bass are outweighed, or would need a span of their own. Starting a span has a cost, which is lowest at a bar line.
+bass are outweighed, or would need a span of their own. Starting a span has a cost, which is lowest at a bar line. Where
+hardly more than one voice sounds, as in a melody alone, the key counts, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tokenization.analysis import chord_weights as weights
-from tokenization.analysis.chords import CHORDS, NO_CHORD, NONE, PITCH_CLASSES, QUALITIES, named
+from tokenization.analysis.chords import (
+    CHORDS,
+    NO_CHORD,
+    NONE,
+    PITCH_CLASSES,
+    QUALITIES,
+    TONES,
+    named,
+)
+from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import Pulse, pulse_of
 from tokenization.score import Marker, Notes, Score
 
@@ -44,6 +55,23 @@ PRESENT = 0.08  # the share of the weight at which a pitch class is half present
 LONGEST_SILENCE_BEATS = 8  # longer ones count the same
 BLOCK_BEATS = 1024  # limits the memory for a long piece
 
+# What a chord loses in a beat of a single voice for each of its tones that is outside the scale and does not sound, and
+# below, what chords gain. Chosen on melodies of 25 lead sheets and 40 songs of POP909. On 25 and 40 others, the root is
+# right for .60 of the time rather than .52 and .27 rather than .26, root and third for .56 rather than .49 and .22
+# rather than .18, and chords are within the scale for .84 rather than .78 and .91 rather than .78.
+FOREIGN = 1.0
+# In C major and C minor, whose scale is the natural one; but the dominant and what stands for it may have its B.
+SCALES = (0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 10)
+GAINS = (
+    {"C_M": 1.5, "F_M": 1, "G_M": 1, "G_7": 1},
+    {"C_m": 1.5, "F_m": 1, "G_m": 1, "G_M": 1, "G_7": 1},
+)
+LEADING_CHORDS = (), ("G_M", "G_7", "B_o", "B_o7")
+FULL = 2  # pitch classes at once, from which on the key does not count
+KEY_BEATS, AROUND_BEATS = 32, 16  # that have one key, and before and after them that tell it, too
+# Key signatures in order: the tick, the sharps, and whether it says minor.
+Signatures = Sequence[tuple[int, int, int]]
+
 
 def recognise(score: Score) -> tuple[Marker, ...]:
     """Recognise the chords of a score on the beat grid, with a marker at each change.
@@ -54,7 +82,7 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     if not len(notes):
         return (Marker(0, NO_CHORD, is_guess=True),)
     pulse = pulse_of(score)
-    beats, chords = chord_changes(notes, pulse)
+    beats, chords = chord_changes(notes, pulse, _signatures(score))
     ticks = pulse.to_ticks(beats)
     return tuple(
         Marker(int(tick), CHORDS[chord], is_guess=True)
@@ -71,6 +99,12 @@ def with_chords(score: Score) -> Score:
     )
 
 
+def _signatures(score: Score) -> Signatures:
+    """Return the key signatures of a score."""
+    first = [] if score.key_signature is None else [(0, *score.key_signature)]
+    return [*first, *zip(*(column.tolist() for column in score.key_changes.columns), strict=True)]
+
+
 def chord_changes_in_four_four(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the tick and the index of each new chord of notes in 4/4, all with the same velocity."""
     pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
@@ -78,9 +112,11 @@ def chord_changes_in_four_four(notes: Notes, ticks_per_beat: int) -> tuple[np.nd
     return beats * ticks_per_beat, chords
 
 
-def chord_changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
+def chord_changes(
+    notes: Notes, pulse: Pulse, signatures: Signatures = ()
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the beat and the index of each new chord of some pitched notes: (C,) each."""
-    heard = _heard(notes, *pulse.spans(notes))
+    heard = _heard(notes, *pulse.spans(notes), signatures)
     path = _best_path(heard, np.array(weights.PLACE)[pulse.place(heard.beats)])
     new = np.append(True, np.diff(path) != 0)
     return heard.beats[new], path[new]
@@ -99,6 +135,8 @@ class Heard:
     first_bass: np.ndarray  # (K, 12) the same for the lowest note near the start of the beat
     sounding: np.ndarray  # (K,) 1, or 0 for a silent beat
     silence: np.ndarray  # (K,) the beats of silence from a silent beat on
+    thin: np.ndarray  # (K,) how much the key counts, 0 … 1
+    key: np.ndarray  # (K,) as of `chords.key`, where it counts
 
     def padded(self, start: int, stop: int) -> Heard:
         """Return beats `start` to `stop` and the LONGEST_SPAN after them, with zeros after the end."""
@@ -111,7 +149,9 @@ class Heard:
         return Heard(**{name: cut(values) for name, values in vars(self).items()})
 
 
-def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
+def _heard(
+    notes: Notes, onset: np.ndarray, length: np.ndarray, signatures: Signatures = ()
+) -> Heard:
     """Return what is heard of notes whose onsets and lengths are in beats."""
     end = onset + np.minimum(length, LONGEST_BEATS)
     first = np.floor(onset).astype(np.int64)
@@ -143,6 +183,7 @@ def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
 
     near = (late <= LATEST_BASS_BEATS) & (overlap > SHORTEST_FIRST_BASS_BEATS)
     is_silent = ~tones.any(axis=1)
+    thin = _thinness(notes)
     silence = np.minimum(np.diff(beats, append=beats[-1] + 1), LONGEST_SILENCE_BEATS)
     return Heard(
         beats=beats,
@@ -151,7 +192,36 @@ def _heard(notes: Notes, onset: np.ndarray, length: np.ndarray) -> Heard:
         first_bass=bass(near),
         sounding=np.where(is_silent, 0.0, 1.0),
         silence=np.where(is_silent, silence, 0),
+        thin=np.full(len(beats), thin),
+        key=_keys(notes, onset, beats, signatures) if thin else np.zeros(len(beats), dtype=int),
     )
+
+
+def _thinness(notes: Notes) -> float:
+    """Return 1 for a single voice, down to 0 where FULL pitch classes sound in the middle of the average note."""
+    middle = notes.onset_ticks + notes.duration_ticks / 2
+    together = np.zeros(len(notes))
+    for number in range(PITCH_CLASSES):
+        own = notes[notes.pitch % PITCH_CLASSES == number]
+        begun = np.searchsorted(np.sort(own.onset_ticks), middle, "right")
+        together += begun > np.searchsorted(np.sort(own.end_ticks), middle, "right")
+    return float(np.clip((FULL - together.mean()) / (FULL - 1), 0, 1))
+
+
+def _keys(notes: Notes, onset: np.ndarray, beats: np.ndarray, signatures: Signatures) -> np.ndarray:
+    """Return the key of each beat, which stays unless the notes around it clearly have another one."""
+    found, before = np.zeros(len(beats), dtype=int), -1
+    section = beats // KEY_BEATS
+    for number in np.unique(section):
+        start = number * KEY_BEATS
+        near = (onset >= start - AROUND_BEATS) & (onset < start + KEY_BEATS + AROUND_BEATS)
+        if near.any():
+            last = notes.onset_ticks[onset < start + KEY_BEATS].max(initial=0)
+            stated = [(sharps, bool(minor)) for at, sharps, minor in signatures if at <= last]
+            pitch, length = notes.pitch[near], notes.duration_ticks[near]
+            before = estimated_key(pitch, length, None, [None, *stated][-1], before=before)
+        found[section == number] = max(before, 0)
+    return found
 
 
 def _in_melody(notes: Notes) -> np.ndarray:
@@ -249,6 +319,10 @@ def _scores(heard: Heard, beats: int) -> np.ndarray:
     )
     scores = np.empty((beats, LONGEST_SPAN, len(CHORDS)))
     scores[:, :, :NONE] = features @ BY_FEATURE + sounding * PER_BEAT + PER_SPAN
+    if heard.thin.any():
+        absent, key = PRESENT / (whole + PRESENT), heard.key[:beats]
+        gain = GAIN[key][:, None] - FOREIGN * (absent @ OUTSIDE[key])
+        scores[:, :, :NONE] += heard.thin[:beats, None, None] * sounding * gain
     scores[:, :, NONE] = (
         weights.NONE_PER_BEAT * sounding[:, :, 0]
         + weights.NONE_PER_SILENT_BEAT * sums(heard.silence)[:beats]
@@ -274,6 +348,20 @@ def _by_quality(table: dict[str, int]) -> np.ndarray:
     return np.tile([table[quality] / 100 for quality in QUALITIES], PITCH_CLASSES)
 
 
+def _by_key() -> tuple[np.ndarray, np.ndarray]:
+    """Return what each chord gains in each key, (24, 132), and which of its tones are outside: (24, 12, 132)."""
+    gain, outside = [], []
+    for scale, gains, exempt in zip(SCALES, GAINS, LEADING_CHORDS, strict=True):
+        strange = TONES[:NONE].T & ~np.isin(range(PITCH_CLASSES), scale)[:, None]
+        strange &= ~np.isin(CHORDS[:NONE], exempt)
+        for tonic in range(PITCH_CLASSES):
+            shift = tonic * len(QUALITIES)
+            gain.append(np.roll([gains.get(chord, 0) for chord in CHORDS[:NONE]], shift))
+            outside.append(np.roll(strange, (tonic, shift), (0, 1)))
+    return np.array(gain), np.array(outside, dtype=float)
+
+
+GAIN, OUTSIDE = _by_key()
 BY_FEATURE = np.concatenate(
     [
         _by_root(table)

@@ -8,10 +8,10 @@ import pytest
 from tests.tokenization.remi.cases import score_of
 from tests.tools.measure.chords import measured
 from tokenization.analysis import hearing
-from tokenization.analysis.chords import CHORDS, NO_CHORD, QUALITIES, ROOTS
+from tokenization.analysis.chords import CHORDS, NO_CHORD, QUALITIES, ROOTS, TONES
 from tokenization.analysis.hearing import recognise
 from tokenization.midi.reading import read_midi
-from tokenization.score import Marker, Notes, Score, Track
+from tokenization.score import KeyChanges, Marker, Notes, Score, Track
 
 BAR = 4 * 480
 SEEDS = Path(__file__).parents[2] / "seeds"
@@ -186,6 +186,62 @@ def test_passing_notes_in_eighths_do_not_change_the_chords():
     run = Notes(240 * np.arange(24), np.full(24, 240), scale, np.full(24, 80), np.zeros(24))
     both = Notes.concatenate([score.notes, run]).sorted()
     assert found(score.replace(notes=both)) == [(0, "C_M"), (4, "F_M"), (8, "C_M")]
+
+
+# A jig in D major: the pitch and the eighths of each note, from the pickup on.
+JIG = (
+    "69:1 74:2 76:1 78:2 76:1 74:2 73:1 71:3 69:2 71:1 73:2 76:1 74:5 "
+    "69:1 74:2 76:1 78:2 81:1 79:2 78:1 76:3 78:1 76:1 74:1 73:2 71:1 74:5"
+)
+
+
+def melody(line: str, eighth: int = 240, shift: int = 0, meter: tuple[int, int] = (6, 8)) -> Score:
+    """Return a melody in one voice, whose first note is a pickup of an eighth."""
+    notes, at = [], meter[0] * eighth * 8 // meter[1] - eighth
+    for note in line.split():
+        pitch, eighths = map(int, note.split(":"))
+        notes.append((at, eighths * eighth, pitch + shift, 80))
+        at += eighths * eighth
+    return score_of(notes, 2 * eighth, meters=[(0, *meter)])
+
+
+def outside_major(score: Score, tonic: int, start: float = 0) -> set[str]:
+    """Return the chords from a beat on with tones outside a major scale."""
+    scale = {(tonic + step) % 12 for step in (0, 2, 4, 5, 7, 9, 11)}
+    chords = {name for at, name in found(score) if at >= start and name != NO_CHORD}
+    return {name for name in chords if not {*np.flatnonzero(TONES[CHORDS.index(name)])} <= scale}
+
+
+@pytest.mark.parametrize("signature", [(2, False), None])
+def test_a_melody_alone_has_chords_of_its_key(signature):
+    jig = melody(JIG).replace(key_signature=signature)
+    assert outside_major(jig, 2) == set()
+    assert {"D_M", "A_M"} <= {name for _, name in found(jig)}
+
+
+def test_the_key_of_a_melody_may_change():
+    half = f"{JIG} " * 4
+    first, second = melody(half), melody(half, shift=1)
+    length = 32 * 6 * 240
+    later = second.notes.replace(onset_ticks=second.notes.onset_ticks + length)
+    both = first.replace(notes=Notes.concatenate([first.notes, later]))
+    assert outside_major(both, 3, length / 480 + 3) == set()
+    changes = KeyChanges([length], [-3], [0])
+    signed = both.replace(key_signature=(2, False), key_changes=changes)
+    assert outside_major(signed, 3, length / 480 + 3) == set()
+
+
+def test_a_melody_in_minor_keeps_its_dominant():
+    line = "69:2 72:2 76:2 72:2 76:2 80:2 83:2 80:2 81:2 77:2 74:2 77:2 80:2 83:2 76:2 71:2 69:8"
+    chords = [name for _, name in found(melody(f"76:1 {line}", meter=(4, 4)))]
+    assert chords[1:] == ["A_m", "E_M", "D_m", "E_M", "A_m"]
+
+
+def test_full_chords_outside_the_key_are_heard():
+    progression = ["C_M", "E_7", "A_m", "F_m", "C#_M7", "F#_M", "G_7", "C_M"]
+    expected = [(4 * bar, chord) for bar, chord in enumerate(progression)]
+    score = played(progression)
+    assert found(score) == found(score.replace(key_signature=(0, False))) == expected
 
 
 def test_chords_of_a_song_are_those_of_its_annotation():
