@@ -93,10 +93,13 @@ def infilling(
     bars: tuple[int, int],
     request: Request,
     parts: Collection[int | str] | None = None,
+    *,
+    differs: bool = True,
 ) -> Completion:
     """Return the generation that rewrites the bars from the first to the last, counted from 1.
 
-    `parts`: those to write there, as `Language.parts_named` takes them; None for all.
+    `parts`: those to write there, as `Language.parts_named` takes them; None for all. `differs`: whether the new bars
+    return to no passage with the notes of the old ones.
     """
     try:
         first, last = bars
@@ -109,9 +112,8 @@ def infilling(
         parts = range(len(piece.score.tracks))  # all but the chords, which stay
     write = None if parts is None else _parts(model, piece, parts)
     plan = _plan(model, request, piece.bars, first - 1, last)
-    goal = model.language.infilling(
-        piece.encoded.ids, first - 1, last, write=write, plan=plan, free=request.free
-    )
+    how: dict[str, Any] = {"plan": plan, "free": request.free, "differs": differs}
+    goal = model.language.infilling(piece.encoded.ids, first - 1, last, write=write, **how)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
     where = NewMusic(start=int(line), stop=int(seam), tracks=goal.tracks)
     written = {"written_bars": [first, last], **({} if parts is None else _told(parts))}

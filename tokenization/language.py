@@ -310,10 +310,12 @@ class Language(ABC):
         write: Collection[Wanted] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
         free: bool = False,
+        differs: bool = False,
     ) -> Goal:
         """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay.
 
-        `write`: the parts to write there, as in `accompanying`; None for all.
+        `write`: the parts to write there, as in `accompanying`; None for all. Unless they are to be other bars than
+        before (`differs`), nothing depends on the notes that are replaced, except for `Goal.replaced`.
         """
         raise self.lacks("in which no gap can be filled")
 

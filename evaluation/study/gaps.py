@@ -60,7 +60,8 @@ def measure_gaps(*, model: str, data: str, device: str, row: int, gap: int, seed
             work = infilling(loaded, emptied, (one.start + 1, one.stop), request, parts)
             tasks.append((name, work, piece.score, own, one))
     for one in drawn(of_bars(whole.score), 2 * gap, random)[:1]:
-        work = infilling(loaded, whole, (one.start + 1, one.stop), request)
+        bars = (one.start + 1, one.stop)
+        work = infilling(loaded, whole, bars, request, differs=False)  # as if nothing were there
         tasks.append((SECTION, work, whole.score, track, one))
     yield [work for _, work, *_ in tasks]
     found: dict[str, list[Sides]] = defaultdict(list)

@@ -23,18 +23,25 @@ WITHIN = 1.0  # weight of each bar in which parts are given
 UNKNOWN, OUTSIDE, SILENT = 0.3, 0.1, 0.4
 SILENT_WEIGHT = 0.3
 LIKELY = 0.5  # the likeness from which a gap returns: it is about the F1 score of the notes of both
+SAME = 0.75  # the likeness to the notes in the gap from which a passage is no other one
 
 
 def with_returns(
-    plan: Plan | None, sheet: Sheet, start: int, stop: int, written: np.ndarray
+    plan: Plan | None,
+    sheet: Sheet,
+    start: int,
+    stop: int,
+    written: np.ndarray,
+    *,
+    differs: bool = False,
 ) -> tuple[Plan, dict[int, int]]:
     """Return a plan in which the bars start … stop − 1 return to what they are likely to be like, and their sources.
 
-    `written`: which parts are not known in these bars, (P,). Sources are as in `Goal.sources`. A plan that has returns
-    stays as it is.
+    `written`: which parts are not known in these bars, (P,). With `differs`, they return to no passage with the notes
+    that are there. Sources are as in `Goal.sources`. A plan that has returns stays as it is.
     """
     plan = plan or {}
-    first, likeness = likeliest(sheet, start, stop, written)
+    first, likeness = likeliest(sheet, start, stop, written, differs=differs)
     if "return" in plan or likeness < LIKELY:
         return plan, {}
     bars, ahead = len(sheet.bars), suffix_stop(stop) - stop
@@ -47,10 +54,12 @@ def with_returns(
     return {**plan, "return": levels}, sources
 
 
-def likeliest(sheet: Sheet, start: int, stop: int, written: np.ndarray) -> tuple[int, float]:
+def likeliest(
+    sheet: Sheet, start: int, stop: int, written: np.ndarray, *, differs: bool = False
+) -> tuple[int, float]:
     """Return the first bar of the passage that the gap is likeliest to be like, and its likeness, 0 to 1.
 
-    Passages in which the written parts are silent are none.
+    Passages in which the written parts are silent are none, nor, with `differs`, those with the notes of the gap.
     """
     bars, size = len(sheet.bars), stop - start
     first = np.arange(bars - size + 1)
@@ -61,6 +70,8 @@ def likeliest(sheet: Sheet, start: int, stop: int, written: np.ndarray) -> tuple
     notes = written[sheet.part] & (sheet.instrument != HARMONY)
     noted = np.append(0, np.cumsum(np.bincount(sheet.bar[notes], minlength=bars)))
     first = first[noted[first + size] > noted[first]]
+    if differs:
+        first = first[~_same(sheet, notes, start, stop, first)]
     if not len(first):
         return start, 0.0
     before = np.arange(start - 1, max(start - SIDE, 0) - 1, -1)
@@ -80,6 +91,15 @@ def likeliest(sheet: Sheet, start: int, stop: int, written: np.ndarray) -> tuple
     likeness /= np.maximum(own.sum(1), 1e-9)
     best = int(np.lexsort((np.abs(first - start), -likeness.round(6)))[0])
     return int(first[best]), float(likeness[best])
+
+
+def _same(sheet: Sheet, notes: np.ndarray, start: int, stop: int, first: np.ndarray) -> np.ndarray:
+    """Return whether the passages that begin with the bars `first` have most of the notes of the gap."""
+    content, each = contents(sheet, STEPS_PER_SUBBEAT)[notes], np.arange(stop - start)
+    alike, sizes = likeness(sheet.bar[notes], content, len(sheet.bars), start + each)
+    place = first[:, None] + each
+    shared = (alike * sizes).round()[each, place].sum(1)
+    return shared >= SAME * np.maximum(sizes[each, place].sum(1), 1)
 
 
 def _similarities(

@@ -73,11 +73,18 @@ THINNER = 2  # density levels of the last bar below the median
 
 
 def infilling(
-    ids: np.ndarray, start: int, stop: int, plan: Plan | None, *, free: bool = False
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    plan: Plan | None,
+    *,
+    free: bool = False,
+    differs: bool = False,
 ) -> Goal:
     """Return the goal to rewrite the bars start … stop − 1 of a piece; all other notes stay.
 
-    New notes end with these bars, so that they do not sound over the next ones. With `free`, parts keep no promises.
+    New notes end with these bars, so that they do not sound over the next ones. With `free`, parts keep no promises;
+    `differs` is as in `Language.infilling`.
     """
     ids = plain(ids)
     offsets = bar_offsets(ids)
@@ -87,7 +94,8 @@ def infilling(
     metres = pairwise([FOUR_FOUR, *reading.bars.metre.tolist()])
     changes = [[METRE.start + now] if now != last else [] for last, now in metres]
     sheet = reading.sheet()
-    plan, sources = with_returns(plan, sheet, start, stop, np.ones(len(sheet.parts), dtype=bool))
+    written = np.ones(len(sheet.parts), dtype=bool)
+    plan, sources = with_returns(plan, sheet, start, stop, written, differs=differs)
     planned = tokens_by_bar(plan, bars)
     suffix, head = bars_after_gap(ids, stop), offsets[0]
     gap = [[SEAM_1 + stop - 1 - bar, *planned[bar], *changes[bar]] for bar in range(start, stop)]
@@ -259,11 +267,12 @@ def rewriting(
     plan: Plan | None,
     *,
     free: bool = False,
+    differs: bool = False,
 ) -> Goal:
     """Return the goal to write some parts in the bars start … stop − 1 of a piece; all other notes stay.
 
-    It is that of a gap in which the given parts are known. New parts play in these bars only. With `free`, parts keep
-    no promises.
+    It is that of a gap in which the given parts are known. New parts play in these bars only. `free` and `differs` are
+    as in `infilling`.
     """
     ids = plain(ids)
     shares = _shared(ids, write)
@@ -272,7 +281,8 @@ def rewriting(
     if stop - start == bars and (~shares.written & shares.sounds).any():
         return accompanying(ids, write, plan, free=free)
     offsets, suffix = bar_offsets(shares.ids), bars_after_gap(shares.ids, stop)
-    plan, sources = with_returns(plan, Reading(shares.ids).sheet(), start, stop, shares.written)
+    sheet, written = Reading(shares.ids).sheet(), shares.written
+    plan, sources = with_returns(plan, sheet, start, stop, written, differs=differs)
     own, planned = bar_offsets(shares.kept), shares.planned(plan)
     gap = [
         [

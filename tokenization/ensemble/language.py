@@ -342,10 +342,11 @@ class Ensemble(Language):
         write: Collection[Wanted] | None = None,
         plan: Plan | None = None,
         free: bool = False,
+        differs: bool = False,
     ) -> Goal:
         if write is None:
-            return infilling(ids, start, stop, plan, free=free)
-        return rewriting(ids, start, stop, write, plan, free=free)
+            return infilling(ids, start, stop, plan, free=free, differs=differs)
+        return rewriting(ids, start, stop, write, plan, free=free, differs=differs)
 
     def accompanying(
         self,

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from evaluation.study.form_and_infilling import f1
 from evaluation.study.piece_jobs import TokenCompletion
+from musicgen.completion import infilling
 from musicgen.generation.request import Request
+from musicgen.pieces import piece_of
 from tests.evaluation.toys import sure_playable
 from tests.tokenization.ensemble.cases import LANGUAGE
 from tokenization.ensemble.gap_returns import LIKELY, likeliest
@@ -74,6 +76,30 @@ def test_music_that_does_not_come_back_and_other_metres_are_no_sources():
     assert LANGUAGE.infilling(again, 8, 12).sources
     other = score.replace(meters=Meters(*np.array([[0, 8 * 96, 12 * 96], [4, 2, 4], [4, 4, 4]])))
     assert LANGUAGE.infilling(LANGUAGE.encode(other).ids, 8, 16).sources == {}
+
+
+@pytest.mark.parametrize("write", [None, [0]])
+def test_bars_that_are_to_differ_return_to_no_passage_with_the_same_notes(write: list[int] | None):
+    def sources(score: Score, start: int, *, differs: bool = True) -> dict[int, int]:
+        ids = LANGUAGE.encode(score).ids.astype(np.int64)
+        goal = LANGUAGE.infilling(ids, start, start + 4, write=write, differs=differs)
+        return dict(goal.sources)
+
+    same = of_sections("CABDCABE")  # the third section comes back as the seventh
+    assert sources(same, 8, differs=False)
+    assert not sources(same, 8)
+    piece = piece_of(LANGUAGE, same, "same")
+    rewritten = infilling(sure_playable(LANGUAGE), piece, (9, 12), Request(), write)
+    assert not rewritten.goal.sources
+    # A gap, and bars that are unlike all others, return as if it did not matter.
+    unlike = of_sections("CAFDCABE")
+    for score in (without(same, 8, 12), unlike):
+        assert sources(score, 8) == sources(score, 8, differs=False) != {}
+    # The next likeliest passage is one with other notes.
+    again = of_sections("CABDCABDCAFD")
+    sheet = LANGUAGE.sheet(LANGUAGE.encode(again).ids.astype(np.int64))
+    known = np.ones(1, dtype=bool)
+    assert [likeliest(sheet, 8, 12, known, differs=one)[0] for one in (False, True)] == [24, 40]
 
 
 def test_rests_are_no_sources_and_do_not_make_a_return_likely():
