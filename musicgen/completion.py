@@ -21,6 +21,8 @@ from tokenization.records import whole_number
 from tokenization.score import Marker, Score, Track
 from tokenization.wording import listed
 
+EQUALS_OLD = "The new bars of a take equal the old ones: try another seed, or recall 0."
+
 
 class Completion(MusicGeneration):
     """The generation that completes a piece."""
@@ -42,8 +44,9 @@ class Completion(MusicGeneration):
         """
         if goal.tracks != ():  # not chords alone
             self.compared = NewBars(
-                begun=bars[0], stop=bars[1], bars=piece.bars, tracks=goal.tracks
-            )
+                begun=bars[0], stop=bars[1], bars=piece.bars, tracks=goal.tracks,
+                before=piece.score if len(goal.replaced) else None,
+            )  # fmt: skip
         asked = Order(
             request=request, ids=goal.prompt, grammar=goal.grammar, sources=goal.sources,
             elsewhere=tuple(goal.elsewhere.tolist()), unlike=tuple(goal.replaced.tolist()),
@@ -58,6 +61,8 @@ class Completion(MusicGeneration):
         self._edit = edit_of(piece.original, piece.score, model.language, **changes)
 
     def _take(self, number: int, ids: np.ndarray, score: Score) -> Take:
+        if self.compared is not None and self.compared.are_old(score):
+            score = score.remark(EQUALS_OLD)
         score = self._played(self.piece.playing, score, self._where, number)
         # Chords are those of the piece, unless they are a part to write.
         markers = like_given(score.markers, self.piece.score.markers)

@@ -25,6 +25,7 @@ HAMMERED = 0.3  # more repeated notes of the top line than before, as a share of
 PLAYS = 0.5  # of the bars before, in which a part that may not fall silent plays
 LEAST_BARS = 4  # of new music in which a part may not be silent
 ALIKE = 0.5  # notes that two takes share, of those that either has, above which they are too similar to show both
+EQUAL = 0.9  # … from which on a take is taken for the bars that it replaces
 EVERY = 4  # bars after which one of the rows of a take is chosen, from which all go on
 TOGETHER = 8  # rows that choose among themselves
 DECIMALS = 3  # of a doubt, so that rounding errors of a processor decide nothing
@@ -43,6 +44,7 @@ class NewBars:
     bars: int = 0  # of the piece, if it goes on after them
     tracks: tuple[int, ...] | None = None
     ends: bool = False  # whether the music is to end with them
+    before: Score | None = None  # the piece with the bars that they replace, if any
 
     @property
     def heard_until(self) -> int:
@@ -69,6 +71,16 @@ class NewBars:
         new = (notes.onset_ticks >= start) & (notes.onset_ticks < stop)
         return new if self.tracks is None else new & np.isin(notes.track, self.tracks)
 
+    def only(self, score: Score) -> Score:
+        """Return a score with its new notes alone."""
+        return score.replace(notes=score.notes[self.is_new(score)])
+
+    def are_old(self, score: Score) -> bool:
+        """Return whether the new notes are, but for a few, those that they replace."""
+        return self.before is not None and (
+            likeness(self.only(self.before), self.only(score)) >= EQUAL
+        )
+
 
 class Critic:
     """Doubts whether windows are real music."""
@@ -88,7 +100,7 @@ class Critic:
         self, heard: Sequence[Score], new: NewBars, each: int, settled: Collection[int] = ()
     ) -> list[int]:
         """Return the best of every `each` takes of the same bars; of the `settled` ones the first."""
-        news = [score.replace(notes=score.notes[new.is_new(score)]) for score in heard]
+        news = [new.only(score) for score in heard]
         return chosen([self.rank(score, new) for score in heard], news, each, settled)
 
     def rank(self, score: Score, new: NewBars) -> Rank:
@@ -132,13 +144,13 @@ def faults(score: Score, new: NewBars) -> int:
 
     They collapse: they are much fuller or thinner than the bars around, or hammer one note. A part that played before,
     or is to be written to the others, is silent. The music is to end, but is silent in its last bar or plays on to its
-    end.
+    end. They are the bars that they replace.
     """
     measured = Measured(score, new.heard_until)
     fresh = _only(measured.excerpt(new.begun, new.stop), new.tracks)
     around = _only(measured.excerpt(*new.around), new.tracks)
     found = int(new.ends and _plays_on(measured.excerpt(new.stop - 1, new.stop)))
-    found += _silent(score, new, fresh, around)
+    found += _silent(score, new, fresh, around) + int(new.are_old(score))
     if len(around.notes):
         ratio = (len(fresh.notes) / fresh.beats) / (len(around.notes) / around.beats)
         found += int(not THINNED <= ratio <= CROWDED)

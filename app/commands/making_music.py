@@ -412,9 +412,10 @@ def _progress(task: Task) -> tuple[int, int]:
 def _write_takes(arguments: argparse.Namespace, task: Task) -> Iterator[tuple[Take, list[Path]]]:
     """Write the takes of a task that have notes; yield each with its MIDI files."""
     task.work.check()
-    output.remark(task.work.remarks)
+    takes = task.work.takes()
+    output.remark(dict.fromkeys(remark for take in takes for remark in take.score.remarks))
     number = first_free(arguments.output, task.stems)
-    for take in task.work.takes():
+    for take in takes:
         if not len(getattr(take, task.counts).notes):
             continue
         number, paths = _write_take(arguments, take, task.stems, number)

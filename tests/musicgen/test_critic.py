@@ -83,6 +83,18 @@ def test_faults_of_bars_and_parts_within_a_piece(region, left_out, wrong: int):
     assert faults(trio(notes), new) == wrong
 
 
+def test_bars_that_equal_those_that_they_replace_are_a_fault():
+    old, changed = (
+        score(*TUNE, *LOW),
+        score((0, 12, 72, OTHER), (12, 12, 74, OTHER), *TUNE[2:], *LOW),
+    )
+    new = replace(NEW, before=old)
+    assert [faults(one, new) for one in (old, changed)] == [1, 0]
+    assert faults(old, replace(new, tracks=(BASS,))) == 1
+    assert faults(changed, replace(new, tracks=(BASS,))) == 1  # the other part is given
+    assert not replace(new, before=score()).are_old(score())  # bars of rest
+
+
 def test_the_best_of_each_group_is_chosen_and_differs_from_those_before():
     one, other = trio(TUNE), trio(LOW)
     ranks = [(0, 0.5), (1, -3.0), (0, 0.2), (0, 0.3)]

@@ -158,9 +158,10 @@ export class Composer {
     for (const take of view.takes) this.finish(run, take, view.state);
     if (view.state === "done" && ask.kind === "continue") this.#paced(run, view.seconds);
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
+      remarks = new Set(view.takes.flatMap((take) => take.remarks ?? [])),
       ending =
         view.state === "done"
-          ? `${written(view.takes)} in ${view.seconds} s.`
+          ? [`${written(view.takes)} in ${view.seconds} s.`, ...remarks].join(" ")
           : `Stopped${STOPS[view.state]} after ${view.seconds} s; the notes so far are kept.`;
     if (!this.app.trade?.on) this.app.say(isHere ? ending : `${ending} See the history.`);
   }

@@ -270,6 +270,7 @@ class StreamedTakes:
         return {
             "piece": piece_data(take.score, bars),
             "new": int(new.sum()),
+            "remarks": [*take.score.remarks],
             "seed": self.work.request.seed,
             "provenance": take.provenance,
             "region": self._region_data(min(bars, self.region.stop)),

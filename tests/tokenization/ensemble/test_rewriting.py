@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from musicgen.completion import infilling
+from musicgen.completion import EQUALS_OLD, infilling
 from musicgen.generation.request import Request
 from musicgen.pieces import read_piece
 from tests.evaluation.toys import toy_playable
@@ -186,6 +186,17 @@ def test_a_score_keeps_its_elements_when_parts_are_added_and_rewritten():
             assert all(same[:2] + same[5:])  # bar 5 can state the chord in force again
             assert all(same) or count
         data = new
+
+
+@pytest.mark.parametrize("part", ["tune", "bass"])
+def test_a_take_that_equals_the_old_bars_says_so(part: str):
+    piece = read_piece(LANGUAGE, song(), name="song.mid")
+    work = infilling(player(), piece, (2, 3), Request(seed=1), [part]).finish()
+    [take] = work.takes()
+    assert take.score.remarks == ()
+    work.hear = lambda ids: piece.score
+    [take] = work.takes()
+    assert take.score.remarks == (EQUALS_OLD,)
 
 
 @pytest.mark.parametrize(
