@@ -77,7 +77,7 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
         *(np.bincount(bar[np.isin(drum, one)], minlength=bars) > 0 for one in (KICKS, SNARES))
     )
     frame = np.zeros((bars, LONGEST_BAR // STEPS_PER_BEAT), bool)
-    is_frame = np.isin(drum, (*FRAMES, OPEN_HAT))
+    is_frame = np.isin(drum, (*FRAMES, FOOT, OPEN_HAT))
     framed = is_frame & (step % STEPS_PER_BEAT == 0)
     frame[bar[framed], step[framed] // STEPS_PER_BEAT] = True
     has_all = has_both & (frame.sum(1) >= FRAME)
