@@ -15,7 +15,7 @@ import {
   without,
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
-import { download, fileName } from "../widgets/parts.js";
+import { count, download, fileName } from "../widgets/parts.js";
 
 const MOST_BYTES = 1 << 20;
 
@@ -287,11 +287,22 @@ export class App {
     });
   }
 
-  // Write typed chords over some bars, as the models take them.
-  typeChords(range, text) {
+  // Write typed chords over some bars and as many after them as are typed, as the models take them; `filled` is called with
+  // these bars.
+  typeChords({ first, stop }, text, filled = () => {}) {
     return this.attempt("", async () => {
-      const { bars, said } = await this.requests.chords(text);
-      return () => (this.#chords(withChords(this.desk.current.piece, range, bars)), this.say(said));
+      const { bars, said } = await this.requests.chords(text),
+        range = { first, stop: Math.max(stop, first + bars.length) },
+        left = barCount(this.desk.current.piece) - first;
+      if (bars.length > left)
+        throw new Error(
+          `There are chords for ${bars.length} bars, but only ${count(left, "bar")} from bar ${first + 1} on.`,
+        );
+      return () => {
+        this.#chords(withChords(this.desk.current.piece, range, bars));
+        this.say(said);
+        filled(range);
+      };
     });
   }
 

@@ -79,9 +79,11 @@ export class Roll {
 
   // `lanes`: those shared by all rolls; `seen`: the bars to show, null for all.
   show(entry, { lanes, bars = null, seen = null, plan = null } = {}) {
-    const { piece } = entry;
+    const { piece } = entry,
+      isEdit = entry.kind === "edit" && entry.parent === this.id,
+      stays = this.id === entry.id || (isEdit && String(piece.lines) === String(this.piece.lines));
     this.plan = plan;
-    if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
+    if (!stays || this.range?.stop > barCount(piece)) this.range = null; // the selected bars no longer exist
     if (!this.range) this.picked.clear();
     this.id = entry.id;
     this.piece = piece;

@@ -113,14 +113,14 @@ function rangeBar(app, roll, entryOf) {
   return Object.assign(box, { show, typed: chords.input });
 }
 
-// The chords of the selected bars of the piece: what is typed replaces them and is locked.
+// The chords of the selected bars of the piece: what is typed replaces them and is locked; for more bars, the selection grows.
 function chordField(app, roll, entryOf) {
   const more = { type: "text", spellcheck: false, maxLength: 400, placeholder: "Am | F C" },
     input = make("input", "mg-chords", "", more),
     lock = action("", () => app.lockChords(roll.range, hasGuess(entryOf().piece, roll.range))),
     box = make("span", "mg-pair", [input, lock]);
   input.addEventListener("change", () => {
-    app.typeChords(roll.range, input.value);
+    app.typeChords(roll.range, input.value, (range) => roll.select(range));
     passFocus(box, roll.canvas);
   });
   function show(range) {

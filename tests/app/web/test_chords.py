@@ -44,12 +44,14 @@ def test_chords_are_typed_and_kept(page: Page):
     typed(page, "Hm")
     expect(page.locator("#mg-dock [role=alert]")).to_contain_text("'Hm' in bar 1 is not a chord")
     assert chords_at(page) == before
-    typed(page, "F7#9 | Bb13/D")
+    choose_bars(page, 3, 3)
+    typed(page, "F7#9 | Bb13/D")  # fills the next bar, too
     expect(page.locator("#mg-dock [role=status]")).to_have_text(
         "The model takes F7#9 as F7 and Bb13/D as Bb7; the symbols stay as written."
     )
     wanted = before | {3: ("F7#9", 0), 4: ("B♭13/D", 0)}
     assert chords_at(page) == wanted
+    expect(page.locator(".mg-range-words")).to_have_text("Bars 3–4")
     choose_bars(page, 2, 4)
     fill(page, "variations", 1)
     act(page, "Rewrite")

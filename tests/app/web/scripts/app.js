@@ -192,6 +192,15 @@ export const tests = {
     app.openFile({ name: "a.mid", size: (1 << 20) + 1 });
     ok(/larger than the limit of 1 MB/.test(app.trouble), app.trouble);
   },
+  async "typed chords fill the bars from the first one on, up to the end of the piece"() {
+    const { app, desk } = working(), filled = [];
+    app.requests = { chords: async (text) => ({ bars: text.split(" | ").map((name) => [[`${name}_M`, ""]]), said: `read ${text}` }) };
+    await app.typeChords({ first: 1, stop: 2 }, "F | G", (range) => filled.push(range));
+    equal([desk.current.piece.chords.filter(([tick]) => tick % 48 === 0), filled, app.words], [[[48, "F_M", 0, ""], [96, "G_M", 0, ""]], [{ first: 1, stop: 3 }], "read F | G"]);
+    const { id } = desk.current;
+    await app.typeChords({ first: 3, stop: 4 }, "F | G", (range) => filled.push(range));
+    equal([desk.current.id, filled.length, app.trouble], [id, 1, "There are chords for 2 bars, but only 1 bar from bar 4 on."]);
+  },
   async "unsupported options are not sent, and only one request runs at a time"() {
     const { app, desk, entry } = working(), asked = [];
     app.models.set("m", { name: "m", lacks: { chords: "none" } });
