@@ -103,7 +103,7 @@ class Desk:
 
     def chords(self, asked: Asked) -> Answer:
         """Read a typed progression: of each bar, the chords as models know them, with their symbols."""
-        line = read_chords(asked.text("text"))
+        line = read_chords(asked.text("text"), whole()(asked.plain.get("bar", 1)))
         bars = [[(parse(name), symbol_of(name)) for name in bar] for bar in line]
         return {"bars": bars, "said": taken_as(line)}
 

@@ -368,12 +368,15 @@ def _key_named(name: str) -> tuple[str, str, bool]:
 MOST_A_BAR = 4
 
 
-def read_chords(text: str) -> list[list[str]]:
-    """Return the names of the chords of each bar of a progression; raise ValueError for an unknown chord."""
+def read_chords(text: str, first: int = 1) -> list[list[str]]:
+    """Return the names of the chords of each bar of a progression; raise ValueError for an unknown chord.
+
+    `first` is the number of its first bar.
+    """
     single = re.sub(r"\|+", "|", text.strip())
     bars = single.removeprefix("|").removesuffix("|").split("|")
     line = []
-    for number, bar in enumerate(bars, 1):
+    for number, bar in enumerate(bars, first):
         names = bar.split()
         if unknown := [name for name in names if parse(name) is None]:
             raise ValueError(

@@ -291,7 +291,7 @@ export class App {
   // these bars.
   typeChords({ first, stop }, text, filled = () => {}) {
     return this.attempt("", async () => {
-      const { bars, said } = await this.requests.chords(text),
+      const { bars, said } = await this.requests.chords(text, first + 1),
         range = { first, stop: Math.max(stop, first + bars.length) },
         left = barCount(this.desk.current.piece) - first;
       if (bars.length > left)

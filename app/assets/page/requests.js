@@ -89,9 +89,9 @@ export class Requests {
     throw new Refusal(this.answerer.lost);
   }
 
-  // A typed progression as the models take it.
-  async chords(text) {
-    return (await this.#ask("chords", { text })).json();
+  // A progression, typed from a bar on, as the models take it.
+  async chords(text, bar) {
+    return (await this.#ask("chords", { text, bar })).json();
   }
 
   stop(job) {

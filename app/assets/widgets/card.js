@@ -119,15 +119,21 @@ function chordField(app, roll, entryOf) {
     input = make("input", "mg-chords", "", more),
     lock = action("", () => app.lockChords(roll.range, hasGuess(entryOf().piece, roll.range))),
     box = make("span", "mg-pair", [input, lock]);
-  input.addEventListener("change", () => {
-    app.typeChords(roll.range, input.value, (range) => roll.select(range));
+  let typed = null; // the bars for which the text is not stored: what cannot be read stays, to be mended
+  const filled = (range) => {
     passFocus(box, roll.canvas);
+    if (roll.range === typed) roll.select(range); // no others have been selected since
+    typed = null;
+  };
+  input.addEventListener("change", () => {
+    typed = roll.range;
+    app.typeChords(typed, input.value, filled);
   });
   function show(range) {
     const { piece } = entryOf(),
       bars = barsLabel(range);
     box.hidden = !roll.isPrompt || roll.picked.size > 0 || Boolean(app.model.lacks.chords);
-    if (document.activeElement !== input) input.value = chordLine(piece, range);
+    if (document.activeElement !== input && typed !== range) input.value = chordLine(piece, range);
     input.ariaLabel = `Chords of ${bars}`;
     const guess = hasGuess(piece, range);
     lock.textContent = guess ? "Lock chords" : "Unlock chords";

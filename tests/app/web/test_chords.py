@@ -42,10 +42,12 @@ def test_chords_are_typed_and_kept(page: Page):
     expect(page.locator(FIELD)).to_be_focused()
     choose_bars(page, 3, 4)
     typed(page, "Hm")
-    expect(page.locator("#mg-dock [role=alert]")).to_contain_text("'Hm' in bar 1 is not a chord")
+    expect(page.locator("#mg-dock [role=alert]")).to_contain_text("'Hm' in bar 3 is not a chord")
+    expect(page.locator(FIELD)).to_have_value("Hm")  # to be mended
     assert chords_at(page) == before
     choose_bars(page, 3, 3)
     typed(page, "F7#9 | Bb13/D")  # fills the next bar, too
+    expect(page.locator(FIELD)).to_have_value("F7#9 | B♭13/D")
     expect(page.locator("#mg-dock [role=status]")).to_have_text(
         "The model takes F7#9 as F7 and Bb13/D as Bb7; the symbols stay as written."
     )

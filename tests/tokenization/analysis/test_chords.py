@@ -73,6 +73,8 @@ def test_richer_names_keep_their_symbol():
     line = read_chords("F7#9 | Bb13 F7/A | Am")
     assert taken_as(line).startswith("The model takes F7#9 as F7, Bb13 as Bb7 and F7/A as F7;")
     assert taken_as(read_chords("C | G7 | N")) == ""
+    with pytest.raises(ValueError, match="'H7' in bar 6 is not a chord"):
+        read_chords("C | H7", first=5)
 
 
 def test_names_of_sections_are_bare_letters_in_order():
