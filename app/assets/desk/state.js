@@ -190,6 +190,24 @@ export class Desk extends Watched {
     });
   }
 
+  // Take back takes that stayed empty, as if they had never begun; those that were opened or starred meanwhile stay.
+  withdraw(ids) {
+    const { open: before, past, future } = this,
+      last = past.at(-1),
+      left = (all) => all.filter((id) => !gone.has(id)),
+      isUsed = (id) =>
+        this.stars.has(id) || [this, ...past, ...future].some(({ open }) => open.current === id),
+      gone = new Set(ids.filter((id) => !isUsed(id)));
+    if (!gone.size) return;
+    const isLast =
+      this.cameLast([...gone]) && left(before.listed).join() === last.open.listed.join();
+    if (isLast) this.open = past.pop().open;
+    else
+      for (const one of [this, ...past, ...future])
+        one.open = { ...one.open, takes: left(one.open.takes), listed: left(one.open.listed) };
+    this.tell("step", { label: "composing", before });
+  }
+
   choose(bars) {
     if (bars !== this.open.chosen)
       this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);

@@ -249,6 +249,15 @@ export class App {
     this.follow();
   }
 
+  // Take back takes without notes; if one plays, playback stops.
+  withdraw(ids) {
+    this.desk.withdraw(ids);
+    const { entry } = this.player;
+    if (!ids.includes(entry?.id) || this.desk.needed.has(entry.id)) return;
+    this.player.pause();
+    this.follow();
+  }
+
   // Move a take to the stage to work on it there.
   use(id, label = "continuing from a take", chosen = null) {
     const entry = this.desk.entries.get(id);

@@ -10,6 +10,7 @@ import { planAsked } from "../widgets/plan_view.js";
 
 const BUSY = "The model is composing; press Stop first.";
 const SPARE = 3; // times as fast as it plays, music must still be written to choose among more
+const SILENT = "before the first note.";
 const STILL_MS = 300; // without changes before the prompt is read ahead
 const STOPS = { stopped: "", late: " at the time limit", bound: " at the model’s maximum length" };
 
@@ -35,6 +36,9 @@ function written(takes) {
     bars = listed([...lengths.slice(0, -1), count(lengths.at(-1), "bar")]);
   return takes.length > 1 ? `${takes.length} takes of ${bars}` : bars;
 }
+
+// Whether a finished take has nothing new; chords alone have no notes.
+const isSilent = ({ new: fresh, region: { tracks } }) => fresh === 0 && tracks?.length !== 0;
 
 export class Composer {
   constructor(app) {
@@ -144,6 +148,7 @@ export class Composer {
         this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message);
+      else if (!app.words) app.say(`Stopped ${SILENT}`);
       this.leave(run);
     } finally {
       this.run = null;
@@ -157,13 +162,16 @@ export class Composer {
     if (view.state === "running") return this.grow(run, view);
     for (const take of view.takes) this.finish(run, take, view.state);
     if (view.state === "done" && ask.kind === "continue") this.#paced(run, view.seconds);
+    const silent = view.state === "stopped" ? view.takes.filter(isSilent) : [],
+      isAll = silent.length === view.takes.length;
+    this.app.withdraw(silent.map(({ number }) => run.ids[number]));
     const isHere = this.app.desk.takes.some(({ id }) => run.ids.includes(id)),
       remarks = new Set(view.takes.flatMap((take) => take.remarks ?? [])),
       ending =
         view.state === "done"
           ? [`${written(view.takes)} in ${view.seconds} s.`, ...remarks].join(" ")
-          : `Stopped${STOPS[view.state]} after ${view.seconds} s; the notes so far are kept.`;
-    if (!this.app.trade?.on) this.app.say(isHere ? ending : `${ending} See the history.`);
+          : `Stopped${STOPS[view.state]} after ${view.seconds} s${isAll ? `, ${SILENT}` : "; the notes so far are kept."}`;
+    if (!this.app.trade?.on) this.app.say(isHere || isAll ? ending : `${ending} See the history.`);
   }
 
   begin(run, view, ask, parent) {
@@ -273,9 +281,10 @@ export class Composer {
   stop() {
     const { run } = this;
     if (!run || run.stopped) return;
-    run.stopped = true;
+    const tell = (on) => ((run.stopped = on), this.app.changed());
+    tell(true);
     if (run.ids)
-      this.app.requests.stop(run.id).catch(() => (run.stopped = false)); // so that Stop can be pressed again
+      this.app.requests.stop(run.id).catch(() => tell(false)); // so that Stop can be pressed again
     else run.stopping.abort(); // still queued
   }
 }

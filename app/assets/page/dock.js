@@ -41,8 +41,12 @@ function loopedBars({ region, piece }) {
   return { first: region?.first < stop ? region.first : 0, stop };
 }
 
-const progressOf = ({ bar, bars }) =>
-  bars ? `Composing bar ${bar} of ${bars}` : "Waiting for the first notes…";
+const STOPPING = "Stopping…";
+
+function progressOf({ stopped, bar, bars }) {
+  if (stopped) return STOPPING;
+  return bars ? `Composing bar ${bar} of ${bars}` : "Waiting for the first notes…";
+}
 
 // What was said last, or how far the model is; and errors.
 function messages(app) {
@@ -66,7 +70,8 @@ function goButton(app) {
     go = action("", () => composer.press(), "mg-chip mg-go", more);
   function show() {
     const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
-    write(go, composer.busy ? "Stop" : begins ? "Generate" : "Continue");
+    const stop = composer.run?.stopped ? STOPPING : "Stop";
+    write(go, composer.busy ? stop : begins ? "Generate" : "Continue");
     go.classList.toggle("mg-halt", composer.busy);
   }
   return Object.assign(go, { show });

@@ -124,6 +124,34 @@ export const tests = {
       equal([sent, app.composer.run.stopped], [2, true]);
     });
   },
+  async "a request that is stopped before its first note leaves no take, and says so at once"() {
+    const { app, desk, player } = working(), region = { first: 4, stop: 8, tracks: null }, seen = [];
+    delete app.composer.stop;
+    app.models.set("m", { name: "m", lacks: {} });
+    app.changed = () => seen.push(app.composer.run?.stopped);
+    player.pause = () => (player.playing = false);
+    const before = JSON.stringify([desk.open, desk.past]), views = (fresh) => [0, 1].map((number) => ({ number, region, piece: bars(8), new: fresh[number] }));
+    let fresh = [0, 0];
+    app.requests = {
+      stop: async () => {},
+      async *write() {
+        yield { state: "running", takes: views([0, 0]) };
+        app.play(desk.takes[0]);
+        app.composer.stop();
+        equal(seen.at(-1), true);
+        yield { state: "stopped", seconds: 4, takes: views(fresh) };
+      },
+    };
+    await app.composer.start({ kind: "continue" });
+    equal([JSON.stringify([desk.open, desk.past]), app.words], [before, "Stopped after 4 s, before the first note."]);
+    equal([player.playing, player.entry.id], [false, "song"]);
+    fresh = [0, 3];
+    await app.composer.start({ kind: "continue" });
+    equal([desk.takes.map(({ number }) => number), app.words], [[1], "Stopped after 4 s; the notes so far are kept."]);
+    app.requests.write = async function* () { app.composer.stop(); throw Object.assign(new Error(), { name: "AbortError" }); };
+    await app.composer.start({ kind: "continue" });
+    equal(app.words, "Stopped before the first note.");
+  },
   "the new part of a take follows deleted bars"() {
     const { app, desk, entry } = working(), region = { first: 2, stop: 4, tracks: null };
     desk.put(entry("take", { kind: "take", how: "continue", parent: "song", region, provenance: { prompt_bars: [1, 2] } }));

@@ -100,6 +100,23 @@ export const tests = {
     desk.show(entry({ parent: two.id, kind: "edit" }), "edit");
     ok(desk.open.listed.includes(two.id));
   },
+  "takes that stayed empty are taken back with their step, or without later ones; opened and starred ones stay"() {
+    const { desk, song, takes } = worked(), states = [JSON.stringify(desk.open)], begin = (number) => entry({ parent: song.id, kind: "take", run: "late", number }), steps = desk.past.length;
+    const [one, two, three] = [2, 3, 4].map(begin), ids = [one.id, two.id];
+    desk.begin([one, two]);
+    desk.withdraw(ids);
+    equal([JSON.stringify(desk.open), desk.past.length], [states[0], steps]);
+    desk.begin([one, two, three]);
+    desk.choose(1);
+    desk.star(two.id);
+    desk.withdraw(ids);
+    equal([desk.open.takes, desk.open.listed], [[two.id, three.id], [song.id, ...takes.map(({ id }) => id), two.id, three.id]]);
+    desk.undo();
+    equal([desk.open.chosen, desk.open.takes], [3, [two.id, three.id]]);
+    desk.recall(three.id);
+    desk.withdraw([three.id]);
+    equal(desk.current.id, three.id);
+  },
   "opening a piece from the history restores its takes"() {
     const { desk, song, takes } = worked();
     desk.show(entry(), "opening another");
