@@ -7,7 +7,8 @@ import { below, paintVelocities, paintVelocityName } from "./velocity.js";
 export const FLAG = 18; // pixels of height
 const RULER = 20,
   CHORDS = 18;
-const NAME = 13; // height of the name of a track
+const NAME = 13, // height of the name of a track
+  NAMED = 0.3; // of the lane, covered by a name at most
 export const GUTTER = 64; // pixels of width of the left edge, with keys and names
 const BLACK = new Set([1, 3, 6, 8, 10]);
 const SIDE = 4,
@@ -277,16 +278,31 @@ function paintGutter({ pen, ink, roll, gutter, height }) {
   }
 }
 
-// Paint the names of tracks above their lanes, where no notes are, over the lines of bars.
-function paintNames({ pen, ink, roll, gutter }) {
+// A text, cut with an ellipsis to a width.
+function fitted(pen, text, width) {
+  const letters = [...text];
+  let cut = text;
+  while (letters.length > 1 && pen.measureText(cut).width > width) {
+    letters.pop();
+    cut = `${letters.join("").trimEnd()}…`;
+  }
+  return cut;
+}
+
+// Paint the names of tracks above their lanes, over the lines of bars; notes there shine through.
+function paintNames({ pen, ink, roll, gutter, width }) {
   if (roll.laid.length < 2) return;
   pen.font = strong(pen.font.split("px ")[1]);
+  const most = gutter + (width - gutter) * NAMED;
   for (const { name, top } of roll.laid) {
-    const wide = pen.measureText(name).width + 2 * SIDE;
+    const shown = fitted(pen, name, most - 2 * SIDE),
+      wide = pen.measureText(shown).width + 2 * SIDE;
     pen.fillStyle = ink.ground;
+    pen.globalAlpha = 0.6;
     if (wide > gutter) pen.fillRect(gutter, top - NAME, wide - gutter, NAME - 1);
+    pen.globalAlpha = 1;
     pen.fillStyle = ink.ink;
-    pen.fillText(name, SIDE, top - NAME / 2);
+    pen.fillText(shown, SIDE, top - NAME / 2);
   }
 }
 

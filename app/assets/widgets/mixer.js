@@ -19,7 +19,9 @@ export function mixer(app) {
     const key = JSON.stringify(entry.piece.tracks);
     if (key !== shown) {
       shown = key;
-      const { tracks } = entry.piece;
+      const { tracks } = entry.piece,
+        longest = Math.max(...tracks.map(({ name }) => name.length));
+      list.style.setProperty("--longest", `${longest + 2}ch`);
       list.replaceChildren(...tracks.map((track, index) => trackLine(app, track, index)));
     }
     for (const line of list.children) line.show();
@@ -41,7 +43,7 @@ function trackLine(app, track, index) {
     return button;
   }
 
-  const name = make("span", "mg-track-name", track.name);
+  const name = make("span", "mg-track-name", track.name, { title: track.name });
   const mute = toggle("mute", "M", "Mute"),
     solo = toggle("solo", "S", "Solo");
   const bounds = { type: "range", name: "volume", min: 0, max: 127 },

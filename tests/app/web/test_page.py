@@ -244,6 +244,7 @@ def test_rewrite_tracks(page: Page):
     assert [row[:3] for row in kept(after)] == [row[:3] for row in kept(before)]
     assert after != before
     page.get_by_text("Tracks", exact=True).click()
+    expect(page.locator(".mg-track-name").first).to_have_attribute("title", "Bass")
     for button in page.get_by_role("button", name="Rewrite this part").all():
         expect(button).to_have_attribute("aria-disabled", "false")
 

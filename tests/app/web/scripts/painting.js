@@ -122,6 +122,16 @@ export const tests = {
       ok(heights.slice(1).every((y, n) => y - heights[n] >= 10), `${heights}`);
     }
   },
+  "long track names cover at most a part of their lane, and the music shines through"() {
+    const long = "Devoured by the Jaws of Defeat, Part 2", named = { ...piece([[0, 12, 40, 80, 0], [0, 12, 72, 80, 1]], { tracks: 2 }), tracks: [long, "Viola d’amore"].map((name) => ({ name })) };
+    for (const [width, cut] of [[390, "Devoured by the Jaws of…"], [1280, long]]) {
+      const { all } = rolled(named, { width, gutter: GUTTER }).paintNow(), most = GUTTER + 0.3 * (width - GUTTER);
+      const texts = all.filter(({ name, given: [text] }) => name === "fillText" && /…|’|Devoured/.test(text)).map(({ given: [text] }) => text);
+      equal(texts, [cut, "Viola d’amore"]);
+      const grounds = all.filter(({ name, given: [x, , , tall], colour }) => name === "fillRect" && colour === "--mg-ground" && x === GUTTER && tall === 12);
+      ok(grounds.length === 2 && grounds.every(({ given: [x, , wide], alpha }) => x + wide <= most && alpha < 0.8), JSON.stringify(grounds));
+    }
+  },
   "a loop is marked above the notes"() {
     const { roll, paintNow } = rolled(song(16), { loop: [192, 384] }), [start, stop] = [192, 384].map((tick) => Math.round(roll.x(tick)));
     ok(boxes(paintNow().all).some(({ given: [x, , wide, tall] }) => x === start && wide === stop - start && tall === 3));
