@@ -1,7 +1,8 @@
 // The pitch scale shared by the rolls of the piece and its takes: the pitches that the lane of each track shows.
 import { WIDTH } from "../music/piece.js";
 
-const LEAST = 12; // pitches of a lane
+const LEAST = 12, // pitches of a lane
+  REACH = 5; // semitones above and below the notes, to draw others there
 const DRUMS =
   `Kick|Kick|Rim|Snare|Clap|Snare 2|Low tom|Hat|Floor tom|Pedal hat|Mid tom|Open hat|Mid tom|
 High tom|Crash|High tom|Ride|China|Bell|Tamb.|Splash|Cowbell|Crash 2|Vibraslap|Ride 2|High bongo|Low bongo|
@@ -35,7 +36,8 @@ function pitchLane({ pitches, ...lane }, drawing) {
   const all = pitches.size ? [...pitches] : [home],
     from = Math.min(...all),
     to = Math.max(...all);
-  const more = Math.max(2, (drawing ? 2 * LEAST : LEAST) - (to - from)) / 2,
+  const [least, reach] = drawing ? [2 * LEAST, REACH] : [LEAST, 1],
+    more = Math.max(2 * reach, least - (to - from)) / 2,
     low = Math.max(0, from - Math.floor(more)),
     high = Math.min(127, to + Math.ceil(more));
   const row = (pitch) => high - pitch;

@@ -132,6 +132,12 @@ export const tests = {
       ok(grounds.length === 2 && grounds.every(({ given: [x, , wide], alpha }) => x + wide <= most && alpha < 0.8), JSON.stringify(grounds));
     }
   },
+  "while drawing, a lane of any range has room above and below, within the pitches of MIDI"() {
+    const spans = [[40, 80], [60, 64], [2, 126]].map(([low, high]) => piece([[0, 12, low, 80, 0], [0, 12, high, 80, 0]]));
+    const shown = (drawing) => spans.map((one) => lanesOf([one], { drawing }).map(({ low, high, row }) => [low, high, row(high)])[0]);
+    equal(shown(true), [[35, 85, 0], [50, 74, 0], [0, 127, 0]]);
+    equal(shown(false), [[39, 81, 0], [56, 68, 0], [1, 127, 0]]);
+  },
   "a loop is marked above the notes"() {
     const { roll, paintNow } = rolled(song(16), { loop: [192, 384] }), [start, stop] = [192, 384].map((tick) => Math.round(roll.x(tick)));
     ok(boxes(paintNow().all).some(({ given: [x, , wide, tall] }) => x === start && wide === stop - start && tall === 3));
