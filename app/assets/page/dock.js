@@ -1,11 +1,28 @@
 // The bar at the bottom: the message, the player, and the button that starts and stops the model.
 import { clockTime } from "../music/clock.js";
 import { barAt, barCount } from "../music/piece.js";
-import { action, check, icon, make, menu, onFields, slider, write } from "../widgets/parts.js";
+import {
+  action,
+  check,
+  count,
+  icon,
+  make,
+  menu,
+  onFields,
+  slider,
+  write,
+} from "../widgets/parts.js";
 import { midiMenu } from "./midi.js";
 import { canSound } from "../sound/synth.js";
 import { showPlay } from "../widgets/card.js";
 import { tempoAt } from "../widgets/signs.js";
+
+// Show on a button what is heard at other pitches than those written.
+function showTransposition(button, by) {
+  const steps = Math.abs(by);
+  write(button, by ? `Playback ${by < 0 ? "−" : "+"}${steps}` : "Playback");
+  button.title = by ? `Plays ${count(steps, "semitone")} ${by < 0 ? "lower" : "higher"}` : "";
+}
 
 // The menu of how it is played: loop, tempo, transposition and feel.
 function playbackMenu(app) {
@@ -16,7 +33,8 @@ function playbackMenu(app) {
     swing = slider("swing", "Swing (%)", 50, 75),
     humanise = slider("humanise", "Humanise (%)", 0, 100),
     box = menu("Playback", [loop, tempo, transpose, swing, humanise], "mg-playback");
-  const usual = () => (player.entry ? tempoAt(player.entry.piece, 0).tempo : 120);
+  const [button] = box.children,
+    usual = () => (player.entry ? tempoAt(player.entry.piece, 0).tempo : 120);
   onFields(box, (name, value) => {
     if (name === "tempo") return desk.set({ tempo: value / usual() });
     if (name !== "loop") return desk.set({ [name]: value });
@@ -28,6 +46,7 @@ function playbackMenu(app) {
     tempo.bound(usual() / 2, usual() * 2);
     tempo.show(Math.round(usual() * desk.settings.tempo));
     transpose.show(desk.settings.transpose);
+    showTransposition(button, desk.settings.transpose);
     swing.show(desk.settings.swing);
     humanise.show(desk.settings.humanise);
     box.hidden = !canSound(); // a file from the server plays as it is

@@ -88,6 +88,7 @@ def test_saved_as_heard_is_what_the_page_plays(page: Page):
     page.get_by_role("button", name="Mute Bass").click()
     playback(page, "tempo", 2)
     playback(page, "transpose", 3)
+    expect(page.locator(".mg-playback > button").first).to_have_text("Playback +3")
     heard, written = (downloaded(page, f"MIDI as {how}") for how in ("heard", "written"))
     said, says = made_here(heard), made_here(written)
     assert said
