@@ -57,6 +57,13 @@ export class Composer {
     return this.busy && BUSY;
   }
 
+  // What the button that asks for music says.
+  get verb() {
+    const { current, past } = this.app.desk,
+      begins = !current?.piece.notes.length && (current || past.length);
+    return begins ? "Generate" : "Continue";
+  }
+
   // The request that the settings describe.
   ask(what) {
     const { settings, open, current } = this.app.desk,

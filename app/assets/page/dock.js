@@ -83,14 +83,12 @@ function messages(app) {
 }
 
 // The button Continue, which stops a request while one runs.
-function goButton(app) {
-  const { desk, composer } = app;
+function goButton({ composer }) {
   const more = { id: "mg-go", title: "Ctrl+Enter", ariaKeyShortcuts: "Control+Enter" },
     go = action("", () => composer.press(), "mg-chip mg-go", more);
   function show() {
-    const begins = !desk.current?.piece.notes.length && (desk.current || desk.past.length);
     const stop = composer.run?.stopped ? STOPPING : "Stop";
-    write(go, composer.busy ? stop : begins ? "Generate" : "Continue");
+    write(go, composer.busy ? stop : composer.verb);
     go.classList.toggle("mg-halt", composer.busy);
   }
   return Object.assign(go, { show });

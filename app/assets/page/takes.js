@@ -6,20 +6,20 @@ import { cardParts, zoomButtons } from "../widgets/card.js";
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { planShown } from "../widgets/plan_view.js";
 
-const HINT = "Press Continue: new takes appear here, and you can play them at once.";
+const hint = (verb) => `Press ${verb}: new takes appear here, and you can play them at once.`;
 
 // Whether only chords are new.
 const isChords = (region) => region.tracks?.length === 0;
 
-// Describe a take with `fresh` new notes; silence is a valid result of rewriting bars.
-function factsOf({ state, how, seed, region, provenance }, fresh, draw) {
+// Describe a take with `fresh` new notes, of which the first of `draw` is shown; silence is a valid result of rewriting bars.
+function factsOf({ state, how, seed, region, provenance }, { fresh, draw, verb }) {
   if (isChords(region)) return state === "running" ? "Chords" : `New chords · seed ${seed}`;
   if (state === "running")
     return count(fresh, "new note") + (draw > 1 ? ` · first of ${draw}` : "");
   const best = provenance?.best_of ? ` · best of ${provenance.best_of}` : "";
   if (fresh) return `${count(fresh, "new note")} · seed ${seed}${best}`;
   if (how === "infill") return `These bars are now empty · seed ${seed}`;
-  return "The model wrote no notes; press Continue to try again.";
+  return `The model wrote no notes; press ${verb} to try again.`;
 }
 
 function takeCard(app, id, axis) {
@@ -51,8 +51,9 @@ function takeCard(app, id, axis) {
     const entry = entryOf(),
       over = entry.state !== "running",
       fresh = countIn(entry.piece, entry.region);
-    const { run: at } = app.composer;
-    facts.textContent = factsOf(entry, fresh, at?.settled.has(at.ids?.indexOf(id)) ? 1 : at?.draw);
+    const { run: at, verb } = app.composer,
+      draw = at?.settled.has(at.ids?.indexOf(id)) ? 1 : at?.draw;
+    facts.textContent = factsOf(entry, { fresh, draw, verb });
     parts.show(entry, { lanes, seen: aroundNew(entry), plan: planShown(app, entry) });
     further.hidden = menu.hidden = drop.hidden = !over;
     further.disabled = !fresh && how !== "infill" && !isChords(entry.region);
@@ -67,7 +68,7 @@ export function takesPart(app, lanesNow) {
     compare = new Blind(app),
     zoom = zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }),
     tools = make("span", "mg-tools", [compare.opener, zoom]),
-    rest = make("p", "mg-rest", HINT),
+    rest = make("p", "mg-rest"),
     grid = make("div", "mg-takes", [rest]),
     box = make("section", "mg-takes-part", [tools, grid], { id: "mg-takes", ariaLabel: "Takes" });
   let cards = [];
@@ -89,6 +90,7 @@ export function takesPart(app, lanesNow) {
       lanes = lanesNow();
     if (isOther) renew(ids);
     for (const one of cards) one.show(lanes);
+    rest.textContent = hint(app.composer.verb);
     tools.hidden = !ids.length;
     compare.show();
     // While trading, the player is at the keyboard.

@@ -65,6 +65,7 @@ def test_open(page: Page):
     expect(page.locator(PROMPT)).to_have_value("16")
     begin(page, "nothing")
     expect(page.locator("#mg-go")).to_have_text("Generate")
+    expect(page.locator(".mg-rest")).to_contain_text("Press Generate:")
     expect(page.locator("#mg-chosen")).to_be_hidden()
 
 
