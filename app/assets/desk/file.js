@@ -113,6 +113,7 @@ function isEntry(entry) {
   );
 }
 
+const isTrack = (index) => within(0, MOST_TRACKS - 1)(Number(index));
 const isIds = list(isText, MOST_PIECES);
 const isProject = shape({
   entries: list(isEntry, MOST_PIECES),
@@ -125,6 +126,7 @@ const isProject = shape({
       chosen: isCount,
       model: isText,
       goals: optional(shape({ of: isText, bars: isGoals })),
+      programs: optional(table(isText, table(isTrack, within(0, 127)))),
     }),
   }),
 });

@@ -5,7 +5,10 @@ import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
 
 const MOST_STEPS = 200,
   MOST_STARRED = 8; // takes that stay in the list
-const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "", goals: null };
+const OPEN = {
+  ...{ current: null, takes: [], listed: [], chosen: 0, model: "", goals: null },
+  programs: {}, // the instruments that were changed: {piece: {track: program}}
+};
 // Settings are stored, but changing them is not a step to undo. The server gives the defaults of sampling.
 const SETTINGS = {
   bars: 16,
@@ -246,14 +249,29 @@ export class Desk extends Watched {
 
   // The mix of a piece: mute, solo, volume and instrument of each track, shared with all takes and edits of the piece.
   mixOf(entry) {
-    return (entry && this.settings.mix[mixKey(entry)]) || [];
+    if (!entry) return [];
+    const key = mixKey(entry),
+      mix = this.settings.mix[key] ?? [],
+      programs = Object.entries(this.open.programs?.[key] ?? {});
+    if (!programs.length) return mix;
+    const all = [...mix];
+    for (const [index, program] of programs) all[index] = { ...all[index], program };
+    return Array.from(all, (one) => one ?? null);
   }
 
-  // Change the mix of a track. Only changes are stored, since the instrument of the track itself may change.
-  remix(entry, index, change) {
-    const mix = [...this.mixOf(entry)];
+  // Change the mix of a track. Only changes are stored, since the instrument of the track itself may change. Instruments are
+  // a step to undo; the others, which are used while listening, are not, and so keep what can be redone.
+  remix(entry, index, { program, ...change }) {
+    const key = mixKey(entry),
+      { programs } = this.open;
+    if (program !== undefined) {
+      const own = { ...programs?.[key], [index]: program };
+      this.step("changing an instrument", { programs: { ...programs, [key]: own } });
+    }
+    if (!Object.keys(change).length) return;
+    const mix = [...(this.settings.mix[key] ?? [])];
     mix[index] = { ...mix[index], ...change };
-    const all = { ...this.settings.mix, [mixKey(entry)]: Array.from(mix, (one) => one ?? null) };
+    const all = { ...this.settings.mix, [key]: Array.from(mix, (one) => one ?? null) };
     this.set({ mix: all });
   }
 

@@ -405,7 +405,8 @@ export class App {
     for (const [id, entry] of entries) desk.put(desk.entries.get(id) ?? entry); // existing entries stay as they are
     for (const star of stars) desk.stars.add(star);
     const listed = [...new Set([...desk.open.listed, ...open.listed])];
-    desk.step("opening a project", { ...open, listed });
+    const programs = { ...desk.open.programs, ...open.programs }; // of the pieces already here, too
+    desk.step("opening a project", { ...open, listed, programs });
     desk.set(settings);
     this.follow();
   }

@@ -115,7 +115,7 @@ async function start() {
   adjust();
   desk.watch((what) => {
     if (what === "settings") adjust();
-    if (what === "step") app.composer.readAhead();
+    if (what === "step") (app.composer.readAhead(), player.setMix(desk.mixOf(player.entry)));
     if (what === "unsaved") app.fail(UNSAVED);
     else app.changed();
   });

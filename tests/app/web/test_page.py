@@ -163,6 +163,8 @@ def test_undo(page: Page):
         states.append(page.evaluate(laid_open))
 
     done(lambda: open_example(page, "trio-jazz"))
+    page.get_by_text("Tracks", exact=True).click()
+    done(lambda: page.get_by_label("Instrument of Bass").select_option("Flute"))
     done(lambda: page.get_by_role("slider", name="Continue after bar").press("ArrowLeft"))
     done(lambda: page.get_by_label("Model").select_option(index=1))
     expect(page.locator(SHOWN)).to_have_text("Jazz trio")

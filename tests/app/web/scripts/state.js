@@ -211,6 +211,20 @@ export const tests = {
     const again = readDesk(writeDesk(desk), "a.musicgen", { ...new Desk().settings, mix: { here: [null] } });
     equal([again.mixOf(edit), again.mixOf(other), again.settings.mix.here], [[{ mute: true, volume: 90 }], [{ solo: true }], [null]]);
   },
+  "a changed instrument is undone, redone and saved; what is muted meanwhile stays"() {
+    const { desk, song, takes } = worked(), steps = desk.past.length, mixed = (one = desk) => [one.mixOf(song)[0].program, one.mixOf(song)[0].mute];
+    desk.settings.mix = { [[song.id, ...song.piece.tracks.map(({ name }) => name)].join(" ")]: [{ program: 7 }] }; // of a desk of an earlier version
+    desk.remix(song, 0, { program: 73 });
+    desk.remix(takes[0], 0, { mute: true });
+    equal([mixed(), desk.past.length, desk.undoes], [[73, true], steps + 1, "changing an instrument"]);
+    equal(mixed(readDesk(writeDesk(desk), "a.musicgen", new Desk().settings)), [73, true]);
+    desk.undo();
+    equal(mixed(), [7, true]);
+    desk.remix(song, 0, { mute: false });
+    desk.redo();
+    equal(mixed(), [73, false]);
+    throws(() => readDesk(writeDesk(desk).replace('"0":73', '"0":173'), "a.musicgen", new Desk().settings), /musicgen project file/);
+  },
   "a piece read by another model keeps its mix if the tracks are the same"() {
     const { desk, song } = worked(), parent = song.id, heard = desk.put(entry({ parent })), other = desk.put(entry({ parent, piece: piece([], { tracks: 3 }) }));
     desk.remix(song, 0, { mute: true });
