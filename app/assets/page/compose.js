@@ -147,6 +147,7 @@ export class Composer {
       ids: null,
       settled: new Set(),
       draw: ask.draw,
+      reads: Boolean(this.given),
       part: 0,
     });
     app.changed();

@@ -62,9 +62,11 @@ function loopedBars({ region, piece }) {
 
 const STOPPING = "Stopping…";
 
-function progressOf({ stopped, bar, bars }) {
+// How far a request is. A given piece is read before the first note, which takes a while if it is long.
+export function progressOf({ stopped, bar, bars, reads }) {
   if (stopped) return STOPPING;
-  return bars ? `Composing bar ${bar} of ${bars}` : "Waiting for the first notes…";
+  if (bars) return `Composing bar ${bar} of ${bars}`;
+  return reads ? "Reading the piece…" : "Waiting for the first notes…";
 }
 
 // What was said last, or how far the model is; and errors.
@@ -75,7 +77,8 @@ function messages(app) {
   function show() {
     const { run } = app.composer;
     bar.hidden = !run;
-    if (run) bar.value = Math.min(0.999, run.part);
+    if (run?.bars) bar.value = Math.min(0.999, run.part);
+    else bar.removeAttribute("value"); // it only moves
     write(said, app.words || (run ? progressOf(run) : ""));
     write(alarm, app.trouble);
   }

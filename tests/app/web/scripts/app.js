@@ -2,6 +2,7 @@
 import { App } from "../../../../app/assets/page/app.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
+import { progressOf } from "../../../../app/assets/page/dock.js";
 import { nextNumber, titleOf } from "../../../../app/assets/page/compose.js";
 import { equal, ok, piece } from "./check.js";
 
@@ -151,6 +152,15 @@ export const tests = {
     app.requests.write = async function* () { app.composer.stop(); throw Object.assign(new Error(), { name: "AbortError" }); };
     await app.composer.start({ kind: "continue" });
     equal(app.words, "Stopped before the first note.");
+  },
+  async "a given piece is read before its first new note"() {
+    const { app, desk } = working(), said = [], now = (composer) => said.push(progressOf(composer.run));
+    app.models.set("m", { name: "m", lacks: {} });
+    app.requests = { async *write() { now(app.composer); Object.assign(app.composer.run, { bar: 1, bars: 8 }); now(app.composer); app.composer.run.stopped = true; now(app.composer); } };
+    await app.composer.start({ kind: "continue" });
+    app.openNothing();
+    await app.composer.start({ kind: "continue" });
+    equal(said, ["Reading the piece…", "Composing bar 1 of 8", "Stopping…", "Waiting for the first notes…", "Composing bar 1 of 8", "Stopping…"]);
   },
   "the new part of a take follows deleted bars"() {
     const { app, desk, entry } = working(), region = { first: 2, stop: 4, tracks: null };
