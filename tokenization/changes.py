@@ -376,6 +376,10 @@ class Reading:
             interpolate(at, np.array(self.file_ticks), np.array(self.beats)) * self.ticks_per_beat
         )
 
+    def onset(self, file_ticks: Any) -> Any:
+        """Return the ticks at which notes of the file start; a language hears those just before the piece at its start."""
+        return np.maximum(self.heard(file_ticks), 0)
+
     def notes_of(self, rows: Sequence[Row], played: Iterable[N]) -> list[list[N]]:
         """Return the notes of the file, of those that are played, for which each row of the piece stands.
 
@@ -391,7 +395,7 @@ class Reading:
             for track in tracks.get(note.source, ()):
                 known[track, note.pitch].append(note)
         keys = {(row[4], row[2]) for row in rows}
-        heard = {key: self.heard([note.start for note in known[key]]) for key in keys}
+        heard = {key: self.onset([note.start for note in known[key]]) for key in keys}
         step, used = 2 * self.half_step, set[int]()
         near = step / 2 + 1e-3 if step else 0.5
         found: list[list[N]] = []

@@ -87,7 +87,7 @@ def _make_room(file: OpenMidi, first: int) -> None:
 def _alter(file: OpenMidi, note: Note, before: Row, after: Row) -> None:
     """Change a note of the file as much as the row that stands for it."""
     reading, (on, off) = file.reading, (note.on, note.off)
-    start, end = float(reading.heard(on.tick)), float(reading.heard(note.end))
+    start, end = float(reading.onset(on.tick)), float(reading.heard(note.end))
     if by := after[0] - before[0]:
         on.tick = reading.tick_in_file(start + by)
     if longer := after[0] + after[1] - before[0] - before[1]:

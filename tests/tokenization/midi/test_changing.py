@@ -466,6 +466,26 @@ def test_changes_of_a_piece_as_a_language_reads_it(name, kind, pickup, draw):
     assert 1 <= gone.total() <= 2  # notes that were heard as one
 
 
+def test_a_note_that_starts_just_before_the_trimmed_piece_is_the_first_of_the_piece():
+    """A bar of rest is left out, and the note before its end counts as a note after it."""
+    early = notes_at([(1920 - 50, 400, 78, 114)], 0)
+    rows = [(1920 + 480 * n, 480, 60 + n % 3, 80) for n in range(1, 16)]
+    data = saved(
+        1, 480, [*early, *notes_at(rows, 0), (0, message("control_change", control=64, value=127))]
+    )
+    piece = piece_of(language("ensemble"), read_file(data), "")
+    reading = Reading.of(piece.score, piece.language.onset_steps)
+    row = [int(column[0]) for column in piece.score.notes.columns]
+    assert row[0] == 0
+    assert float(reading.heard(1920 - 50)) < -2
+    out = made(data, {"change": "notes", "rows": [[row, None]]}, reading=reading)
+    gone, new = gone_and_new(data, out)
+    assert ([one.tick for one in gone], [*new]) == ([1870], [])
+    later = [piece.score.ticks_per_beat, *row[1:]]
+    out = made(data, {"change": "notes", "rows": [[row, later]]}, reading=reading)
+    assert [one.tick for one in gone_and_new(data, out)[1]] == [1920 + 480]
+
+
 @tried(files(), st.lists(st.integers(0, 20), min_size=1, max_size=6))
 def test_later_changes_refer_to_the_result_of_earlier_ones(data, numbers):
     """A list of changes does what its changes do one after the other, each read from the file before it."""
