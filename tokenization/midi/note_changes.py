@@ -26,7 +26,11 @@ def change_notes(file: OpenMidi, change: changes.ChangeNotes) -> None:
     gone: list[Note] = []
     placed: list[Note] = []
     new = [after for before, after in change.rows if before is None and after is not None]
-    _make_room(file, min((after[0] for _, after in change.rows if after is not None), default=0))
+    onsets = [
+        (before and before[0], after[0]) for before, after in change.rows if after is not None
+    ]
+    if starts := [onset for old, onset in onsets if onset != old]:
+        _make_room(file, min(starts))
     for (before, after), notes in zip(befores, taken, strict=True):
         if after is None:
             gone += notes

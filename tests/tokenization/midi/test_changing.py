@@ -486,6 +486,16 @@ def test_a_note_that_starts_just_before_the_trimmed_piece_is_the_first_of_the_pi
     assert [one.tick for one in gone_and_new(data, out)[1]] == [1920 + 480]
 
 
+def test_a_piece_that_begins_before_its_file_stays_in_place_unless_a_note_starts_there():
+    rows = [(480 * n, 240, 60 + n % 3, 80) for n in range(16)]
+    data = saved(1, 480, notes_at(rows, 0))
+    reading = Reading(ticks_per_beat=480, sources=((0,),), file_ticks=(-480.0, 0.0))
+    row = [480, 240, 60, 80, 0]
+    for after, total in ((None, 0), ([480, 480, *row[2:]], 1), ([0, *row[1:]], 15)):
+        out = made(data, {"change": "notes", "rows": [[row, after]]}, reading=reading)
+        assert gone_and_new(data, out)[1].total() == total
+
+
 @tried(files(), st.lists(st.integers(0, 20), min_size=1, max_size=6))
 def test_later_changes_refer_to_the_result_of_earlier_ones(data, numbers):
     """A list of changes does what its changes do one after the other, each read from the file before it."""
