@@ -377,7 +377,7 @@ class Reading:
         )
 
     def onset(self, file_ticks: Any) -> Any:
-        """Return the ticks at which notes of the file start; a language hears those just before the piece at its start."""
+        """Return the ticks at which notes of the file start, at least 0: a language hears earlier ones there."""
         return np.maximum(self.heard(file_ticks), 0)
 
     def notes_of(self, rows: Sequence[Row], played: Iterable[N]) -> list[list[N]]:

@@ -228,7 +228,19 @@ def changed(
     suffix: str = "",
     provenance: Provenance | None = None,
 ) -> bytes:
-    """Return a MIDI or MusicXML file with changes, which alter nothing else in it.
+    """Return a MIDI or MusicXML file with changes, as `changed_as_read`."""
+    return changed_as_read(data, made, reading, suffix=suffix, provenance=provenance)[0]
+
+
+def changed_as_read(
+    data: bytes,
+    made: Sequence[Change],
+    reading: Reading | None = None,
+    *,
+    suffix: str = "",
+    provenance: Provenance | None = None,
+) -> tuple[bytes, Reading]:
+    """Return a MIDI or MusicXML file with changes, which alter nothing else in it, and its reading after them.
 
     `reading` gives the ticks and tracks in which they are stated, by default those of the file. Raises NotKept if the
     file cannot hold them, and ValueError if they are outside the piece. The provenance replaces that in the file.

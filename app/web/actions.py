@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from app.web.composing.engines import Composing, Limits, Writing
 from app.web.composing.opened_files import (
     FileReader,
+    Target,
     made_here,
     notices,
     reading_of,
@@ -128,11 +129,18 @@ class PageActions:
             found.settle(take)
 
     def write(
-        self, client: str, request: MusicRequest, data: bytes | None, name: str, job: str
+        self,
+        client: str,
+        request: MusicRequest,
+        data: bytes | None,
+        name: str,
+        job: str,
+        target: Target | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Write music; yield views of the growing variations, and finally the complete ones."""
+        """Write music, into another file if there is a `target`; yield views of the growing variations, then all."""
         with self._named(job, request.variations) as wishes:
-            yield from self._play(self._streamed(client, request, data, name), wishes, client)
+            streamed = self._streamed(client, request, data, name, target)
+            yield from self._play(streamed, wishes, client)
 
     def read_ahead(self, client: str, request: MusicRequest, data: bytes, name: str) -> None:
         """Read the prompt of an expected request while the server is idle, so that its first note comes at once."""
@@ -151,12 +159,18 @@ class PageActions:
             self._ahead.cancel()
 
     def _streamed(
-        self, client: str, request: MusicRequest, data: bytes | None, name: str
+        self,
+        client: str,
+        request: MusicRequest,
+        data: bytes | None,
+        name: str,
+        target: Target | None = None,
     ) -> StreamedTakes:
         model = self.models.find(request.model)
         piece = None
         if data is not None:
             piece = self.reader.open(data, name, model.language, client=client)
+            piece = target.of(piece) if target else piece
         if piece and request.rest:
             piece = with_leading_rest(piece, request.rest)
         if (

@@ -83,8 +83,11 @@ class Desk:
     def write(self, asked: Asked) -> Answer:
         """Write music; each view is one step of the takes."""
         wanted = asked.music()
-        title, job = asked.title(wanted), asked.text("job")
-        return self.actions.write(asked.client, wanted, self.given(asked) or None, title, job)
+        title, job, kept = asked.title(wanted), asked.text("job"), asked.plain.get("kept")
+        data, reader = self.given(asked) or None, self.actions.reader
+        edits = asked.plain.get("edits")
+        target = kept and reader.target(asked.data, kept, edits, asked.client)
+        return self.actions.write(asked.client, wanted, data, title, job, target)
 
     def ahead(self, asked: Asked) -> Answer:
         """Read the prompt of an expected request ahead."""

@@ -36,6 +36,7 @@ JSON_BYTES = 1 << 16
 FORM_BYTES = UPLOAD_BYTES + JSON_BYTES + (1 << 14)  # a file and the request for it
 MOST_VALUES = 10_000  # in a JSON body: many values cost more to parse than long ones
 BODY_SECONDS = 20  # for the whole body
+COMPOSING = "/desk/write"  # brings along a second file, which is written into, as base64
 FORMS = (f"{API}/upload", *(f"/desk/{name}" for name in ACTIONS))
 WRITE = "/write"  # for other programs of the user
 WRITE_BYTES = FORM_BYTES * 4 // 3  # a file as base64
@@ -306,6 +307,7 @@ class Guard:
         is_tool = path.startswith(MCP)
         most = FORM_BYTES if is_form else JSON_BYTES
         most = WRITE_BYTES if is_tool or path == WRITE else most
+        most += WRITE_BYTES if path == COMPOSING else 0
         body = await _read_body(most, headers, scope, receive)
         if not (is_form or path == WRITE):
             _check_json(body, self.files, inline=is_tool)

@@ -46,7 +46,7 @@ from app.web.composing.opened_files import FileReader
 from app.web.composing.readers import Readers
 from app.web.desk import ACTIONS, Answer, Asked, Desk, File
 from app.web.errors import HANDLERS, client_of, error_message
-from app.web.guard import UPLOAD_BYTES, WRITE, Guard, Names, Room, make_room
+from app.web.guard import WRITE, WRITE_BYTES, Guard, Names, Room, make_room
 from app.web.offered_models import OfferedModels
 from app.web.one_step import OneStep
 from app.web.page import ASSETS, html, page_facts, version
@@ -111,7 +111,7 @@ def page_routes(models: OfferedModels, soundfont: Path | None) -> list[BaseRoute
 async def read_form(request: Request) -> Asked:
     """Return the request and the file in a form."""
     try:
-        async with request.form(max_files=1, max_fields=1, max_part_size=UPLOAD_BYTES) as form:
+        async with request.form(max_files=1, max_fields=1, max_part_size=WRITE_BYTES) as form:
             said, file = form.get("ask", "{}"), form.get("file")
             data = b"" if file is None or isinstance(file, str) else await file.read()
             name = "" if file is None or isinstance(file, str) else file.filename or ""

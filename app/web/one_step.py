@@ -28,7 +28,7 @@ from app.web.actions import PageActions, end_state
 from app.web.composing.file_requests import OPTIONS, asked, check
 from app.web.composing.opened_files import title_of
 from app.web.composing.requests import streamed_takes
-from app.web.composing.streamed_takes import as_text
+from app.web.composing.streamed_takes import as_text, decoded
 from app.web.errors import client_of, error_message
 from app.web.guard import UPLOAD_BYTES
 from musicgen.continuation import Take
@@ -106,14 +106,6 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise HTTPException(400, "The request is not a JSON object.")
     return found
-
-
-def decoded(sent: Any) -> bytes:
-    """Return the bytes of a file in base64."""
-    try:
-        return base64.b64decode(sent, validate=True)
-    except (TypeError, ValueError):
-        raise ValueError("file must be the bytes of a file in base64") from None
 
 
 class OneStep:

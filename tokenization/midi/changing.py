@@ -31,10 +31,10 @@ ACTS: dict[type[Change], Callable[[OpenMidi, Any], None]] = {
 
 def changed_midi(
     data: bytes, made: Sequence[Change], reading: Reading | None, texts: Iterable[str] | None = None
-) -> bytes:
-    """Return a MIDI file with changes; raises NotKept if it cannot hold them, and ValueError if they are wrong."""
+) -> tuple[bytes, Reading]:
+    """Return a MIDI file with changes, and its reading; raises NotKept if it cannot hold them, ValueError if wrong."""
     file = OpenMidi(data, reading)
     for change in made:
         file.check(change)
         ACTS[type(change)](file, change)
-    return file.encoded(texts)
+    return file.encoded(texts), file.reading

@@ -16,6 +16,7 @@ import {
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
 import { count, download, fileName } from "../widgets/parts.js";
+import { asKept } from "../widgets/save_menu.js";
 
 const MOST_BYTES = 1 << 20;
 
@@ -122,7 +123,7 @@ export class App {
 
   // Request that something is opened; returns a function that shows it. `more` adds to the entry what the answer omits.
   async #open(ask, more, label) {
-    const { made, piece, file, ...told } = await this.requests.open({
+    const { made, piece, file, isPlain, ...told } = await this.requests.open({
       model: this.model.name,
       ...ask,
     });
@@ -134,6 +135,7 @@ export class App {
       seed: made?.seed,
       keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),
       ...more,
+      ...(isPlain && { keeps: false, lost: Boolean(more.keeps || more.lost) }),
       file: bytesFrom(file) ?? more.file,
     };
     return () => {
@@ -158,14 +160,13 @@ export class App {
   // Choose another model; if its language differs, the piece is read again, with all edits.
   async changeModel(model) {
     while (this.underWay) await this.underWay;
-    const { current: entry } = this.desk,
+    const { current } = this.desk,
+      entry = current && asKept(current),
       label = "changing the model";
     this.say("");
     if (!entry?.piece.notes.length || this.models.get(model).language === this.model.language)
       return this.desk.step(label, { model });
-    const { id: parent, title, file, fileName } = entry,
-      keeps = Boolean(entry.keeps && !entry.kept),
-      lost = Boolean(entry.lost || entry.kept);
+    const { id: parent, title, file, fileName, keeps, lost } = entry;
     const act = `read with ${model}`,
       more = { kind: "file", act, title, file, fileName, parent, keeps, lost };
     return this.attempt("", () => this.#open({ entry, model }, more, label));
@@ -340,7 +341,7 @@ export class App {
 
   // Set the metre from a tick on; the piece is read again, since its bars are others.
   setMetre(beats, unit, start) {
-    const { current: entry } = this.desk,
+    const entry = asKept(this.desk.current),
       { piece, id: parent, origin, title, file, fileName, keeps, lost } = entry,
       label = "changing the time signature",
       more = [{ change: "metre", beats, unit, start }];

@@ -186,7 +186,7 @@ export class Composer {
     const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
     // Whether the new notes are written into the file that was opened.
-    const keeps = parent?.keeps && !parent.kept;
+    const keeps = parent?.keeps && view.keeps;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain),
         place = first + number;

@@ -7,6 +7,7 @@
 import { isMidi } from "../desk/file.js";
 
 export class Refusal extends Error {}
+const MOST_BYTES = 1 << 20; // of a file
 const NOT_KEPT = 409; // the status if a file cannot hold the edits
 const FULL = "The server is busy or has stopped; try again in a moment.";
 
@@ -29,6 +30,12 @@ function fileOf({ file, fileName, edits, reading, title, piece, provenance: made
     changes = [...((file && edits) || []), ...more],
     isEdited = !file || changes.length > 0;
   return { ...own, asked: isEdited ? { edits: { reading: file && reading, changes }, made } : {} };
+}
+
+// The file that new music is written into, if the model reads another one, which has the same notes alone.
+function keptOf({ file, kept, keptReading: reading, reading: read }) {
+  if (!file || !kept || kept.length > MOST_BYTES) return null;
+  return { file: kept.toBase64(), reading, read };
 }
 
 // A file with a name by which its format is recognised.
@@ -57,30 +64,34 @@ export class Requests {
     } catch (error) {
       if (error.status !== NOT_KEPT || !entry.file) throw error;
       if (what !== "ahead") this.notKept?.(`${error.message} Its notes alone are used.`);
-      const plain = { ...entry, file: null, fileName: null };
-      return this.#send(what, wanted, plain, { more, signal });
+      const plain = { ...entry, file: null, fileName: null },
+        answer = await this.#send(what, { ...wanted, kept: null }, plain, { more, signal });
+      return Object.assign(answer, { isPlain: true });
     }
   }
 
   async open({ bytes = null, name = "", example = null, entry = null, more = [], model }) {
     const file = bytes ? { bytes, name } : null,
       wanted = { example, model };
-    return (
-      await (entry ? this.#send("open", wanted, entry, { more }) : this.#ask("open", wanted, file))
-    ).json();
+    const answer = await (entry
+      ? this.#send("open", wanted, entry, { more })
+      : this.#ask("open", wanted, file));
+    return { ...(await answer.json()), isPlain: answer.isPlain };
   }
 
   readAhead(entry, wanted) {
     return this.#send("ahead", wanted, entry);
   }
 
-  // Ask for music; yields the views as they arrive.
+  // Ask for music; yields the views as they arrive, and whether the new notes are written into the file of the entry.
   async *write(entry, wanted, job, signal) {
-    const answer = await this.#send("write", { ...wanted, job }, entry, { signal });
+    const kept = entry && keptOf(entry),
+      answer = await this.#send("write", { ...wanted, job, kept }, entry, { signal }),
+      keeps = !answer.isPlain && Boolean(kept || !entry?.kept);
     try {
       for await (const view of linesOf(answer.body)) {
         if (view.error) throw new Refusal(view.error);
-        yield view;
+        yield { ...view, keeps };
         if (view.state !== "running") return;
       }
     } catch (error) {

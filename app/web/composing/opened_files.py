@@ -7,7 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -15,25 +15,66 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from app.web.composing.plain_piece import is_plain, reading_of_written, score_of
-from app.web.composing.streamed_takes import files_of, reading_data
+from app.web.composing.streamed_takes import decoded, files_of, reading_data
 from musicgen.continuation import Take
 from musicgen.pieces import Piece, in_file, piece_of
-from tokenization.analysis.beats import later
+from tokenization.analysis.beats import interpolate, later
 from tokenization.analysis.metres import bar_lines
 from tokenization.changes import Reading, edits_from
 from tokenization.edit import NotKept
-from tokenization.formats import changed, kind_of, midi, notated, read_file
+from tokenization.formats import changed, changed_as_read, kind_of, midi, notated, read_file
 from tokenization.language import Language
 from tokenization.language import language as language_of
 from tokenization.limits import UPLOAD, MusicFileError
-from tokenization.records import from_json
-from tokenization.score import Score
+from tokenization.records import from_json, from_plain
+from tokenization.score import FileTimes, Score
 from tokenization.wording import Remark
 
+LEAST_BEATS = 1e-3  # between known times of a file
 KEPT = 16  # opened pieces, since a piece is usually continued right after it was opened
 LONGEST_TITLE = 60
+NOT_HELD = "your file cannot hold the edits"
 MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """The file that a take was written into, as the page sends it if its model reads another (`files_of`)."""
+
+    file: str
+    reading: Reading
+    read: Reading  # of the file that the model reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A file to write into, and how the piece reads it and the file that the model reads."""
+
+    data: bytes
+    reading: Reading
+    read: Reading
+
+    def of(self, piece: Piece) -> Piece:
+        """Return a piece whose new music is written into this file."""
+        score, read, there = piece.score, self.read, self.reading
+        beats, ticks = score.file_times.columns
+        # Beats of the score are ticks of its file, these are ticks of the page, and those are ticks of this file.
+        known = [beats, *(interpolate(np.array(at), ticks, beats) for at in (
+            read.file_ticks, read.in_file(np.array(there.beats) * there.ticks_per_beat)
+        ))]  # fmt: skip
+        at = np.unique(np.concatenate(known))
+        at = at[np.append(True, np.diff(at) > LEAST_BEATS)]
+        times = FileTimes(at, there.in_file(read.heard(interpolate(at, beats, ticks))))
+        tracks = [
+            replace(track, sources=tuple(sorted({
+                source for own, some in zip(read.sources, there.sources, strict=False)
+                if {*own} & {*track.sources} for source in some
+            })))
+            for track in score.tracks
+        ]  # fmt: skip
+        score = score.replace(file_times=times, tracks=tuple(tracks))
+        return replace(piece, score=score, original=self.data)
 
 
 class Apart(Protocol):
@@ -75,6 +116,13 @@ class FileReader:
         """Return a file with the edits of the page; raises NotKept if it cannot hold them."""
         made = provenance if isinstance(provenance, dict) else None
         found = self.apart(client, quoted(name), _changed, data, name, edits, made)
+        if isinstance(found, str):
+            raise NotKept(found)
+        return found
+
+    def target(self, data: bytes, kept: Any, edits: Any, client: str = "") -> Target:
+        """Return the file that the page has kept, with the edits of the file `data`; raises NotKept as `changed`."""
+        found = self.apart(client, "your file", _target, data, kept, edits)
         if isinstance(found, str):
             raise NotKept(found)
         return found
@@ -138,7 +186,21 @@ def _changed(data: bytes, name: str, edits: Any, made: dict[str, Any] | None) ->
     try:
         return changed(data, changes, reading, suffix=Path(name).suffix, provenance=made)
     except NotKept as error:
-        return f"your file cannot hold the edits: {error}"
+        return f"{NOT_HELD}: {error}"
+
+
+def _target(data: bytes, plain: Any, edits: Any) -> Target | str:
+    kept = from_plain(Kept, plain, "kept")
+    changes, found = ([] if edits is None else edits_from(edits)[0]), decoded(kept.file)
+    if not changes:
+        return Target(data=found, reading=kept.reading, read=kept.read)
+    try:
+        found, reading = changed_as_read(found, changes, kept.reading)
+        return Target(
+            data=found, reading=reading, read=changed_as_read(data, changes, kept.read)[1]
+        )
+    except NotKept as error:
+        return f"{NOT_HELD}: {error}"
 
 
 def _read(data: bytes, name: str) -> Score:

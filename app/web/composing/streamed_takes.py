@@ -148,6 +148,14 @@ def as_text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
+def decoded(sent: Any) -> bytes:
+    """Return the bytes of a file in base64."""
+    try:
+        return base64.b64decode(sent, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError("file must be the bytes of a file in base64") from None
+
+
 def reading_data(reading: Reading) -> dict[str, Any]:
     """Return a reading as plain data, for the edits of the page."""
     return asdict(reading)

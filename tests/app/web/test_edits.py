@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import mido
+import numpy as np
 import pytest
 
 from app.web.actions import PageActions
@@ -16,8 +18,10 @@ from app.web.desk import Asked, Desk, File
 from app.web.offered_models import OfferedModels
 from tests.tokenization.midi.all_events import all_events
 from tests.tokenization.midi.test_changing import gone_and_new
-from tests.tokenization.midi.test_keeping import band
+from tests.tokenization.midi.test_keeping import band, notes_at
+from tests.tokenization.midi.test_keeping import saved as encoded
 from tests.tokenization.notation.scores import bars, note, score
+from tokenization.changes import Reading
 from tokenization.edit import NotKept
 from tokenization.midi.reading import read_midi
 
@@ -46,6 +50,16 @@ def saved(desk: Desk, given: Asked) -> bytes:
     answer = desk.save(given)
     assert isinstance(answer, File)
     return answer.data
+
+
+def written(desk: Desk, data: bytes, name: str = "song.mid", **wanted: Any) -> dict[str, Any]:
+    """Return the take of a request."""
+    views = desk.write(
+        asked(data, name, **{"bars": 1, "variations": 1, "sampling": SAMPLING, **wanted})
+    )
+    assert isinstance(views, Iterator)
+    *_, last = views
+    return last["takes"][0]
 
 
 def rows_of(piece: dict[str, Any]) -> list[list[int]]:
@@ -110,6 +124,44 @@ def test_a_take_is_edited_as_it_was_read(desk: Desk):
             gone, new = gone_and_new(data, saved(desk, asked(data, edits=edits)))
             assert not new
             assert {event.what[0] for event in gone} == {row[2]}
+
+
+def live() -> bytes:
+    """Return a recording of a piano with pedals, whose beats are not those of its file."""
+    random = np.random.default_rng(0)
+    beats = np.cumsum(300 + 12 * np.sin(np.arange(32) / 3) + random.normal(0, 6, 32)).astype(int)
+    tune = [(tick, 150, 60 + n % 7, 60 + n) for n, tick in enumerate(beats.tolist())]
+    low = [(tick + 5, 300, 40 + n % 5, 70) for n, tick in enumerate(beats[::2].tolist())]
+    pedals = [
+        (tick + at, mido.Message("control_change", control=64, value=value))
+        for tick in beats.tolist() for at, value in ((9, 127), (149, 0))
+    ]  # fmt: skip
+    return encoded(
+        1, 480, [(0, mido.MetaMessage("text", text="mine")), *notes_at([*tune, *low], 0), *pedals]
+    )
+
+
+@pytest.mark.parametrize("edits", [False, True])
+def test_a_second_job_keeps_a_recording_too(desk: Desk, edits: bool):
+    """Its beats are estimated anew with the new notes, so the model reads another file than the kept one."""
+    data = live()
+    take = written(desk, data, kind="infill", first=3, last=3)
+    kept, row = take["kept"], rows_of(take["piece"])[0]
+    changes = [{"change": "notes", "rows": [[row, None]]}] if edits else []
+    second = {
+        "kept": {"file": kept["data"], "reading": kept["reading"], "read": take["reading"]},
+        "edits": {"reading": take["reading"], "changes": changes},
+    }
+    again = written(desk, base64.b64decode(take["midi"]), kind="infill", first=2, last=2, **second)
+    out = base64.b64decode(again["kept"]["data"])
+    lines, reading = take["piece"]["lines"], Reading(**kept["reading"])
+    first, last = (reading.in_file(lines[bar]) - 20 for bar in (1, 3))
+    gone, new = gone_and_new(data, out)
+    assert {event.kind for event in gone | new} == {"note"}
+    if edits:
+        del gone[min(gone)]
+    assert all(first <= event.tick < last for event in gone | new)
+    assert len([one for one in new if one.tick < reading.in_file(lines[2]) - 20])
 
 
 @pytest.mark.parametrize("wrong", [

@@ -74,6 +74,9 @@ def test_the_size_of_bodies_is_limited(monkeypatch: pytest.MonkeyPatch):
     for sent, most in (("cancel", guard.JSON_BYTES), ("upload", guard.FORM_BYTES)):
         parts = [bytes(50_000)] * (most // 50_000 + 1)
         assert ask("POST", f"{API}/{sent}", *parts)[0] == 413
+    both = bytes(guard.UPLOAD_BYTES * 7 // 3)  # a file, and one to write into as base64
+    assert ask("POST", "/desk/write", both)[0] == 200
+    assert ask("POST", "/desk/write", both, both)[0] == 413
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
     assert ask("POST", f"{API}/cancel", b"{", SILENCE)[0] == 408
 

@@ -31,8 +31,10 @@ ACTS: dict[type[Change], Callable[[OpenScore, Any], None]] = {
 }
 
 
-def changed_musicxml(data: bytes, made: Sequence[Change], reading: Reading | None) -> bytes:
-    """Return a score with changes; raises NotKept if it cannot hold them, and ValueError if they are wrong."""
+def changed_musicxml(
+    data: bytes, made: Sequence[Change], reading: Reading | None
+) -> tuple[bytes, Reading]:
+    """Return a score with changes, and its reading; raises NotKept if it cannot hold them, ValueError if wrong."""
     score = OpenScore(data, reading)
     for change in made:
         score.check(change)
@@ -40,4 +42,5 @@ def changed_musicxml(data: bytes, made: Sequence[Change], reading: Reading | Non
             ACTS[type(change)](score, change)
         except NoNotes:
             raise ValueError("no notes would be left; keep at least one") from None
-    return ET.tostring(score.root, encoding="UTF-8", xml_declaration=True) + b"\n"
+    text = ET.tostring(score.root, encoding="UTF-8", xml_declaration=True) + b"\n"
+    return text, score.reading

@@ -1,6 +1,7 @@
 // The actions of the page, with stand-ins for the requests and the player.
 import { App } from "../../../../app/assets/page/app.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
+import { Requests } from "../../../../app/assets/page/requests.js";
 import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
 import { progressOf } from "../../../../app/assets/page/dock.js";
 import { nextNumber, titleOf } from "../../../../app/assets/page/compose.js";
@@ -289,6 +290,22 @@ export const tests = {
       await app.composer.start({ kind: "continue" });
     }
     equal(asked, [null, { key: "C major" }, null]);
+  },
+  async "new music is written into the kept file, and a take says if that was impossible"() {
+    const { app, desk, entry } = working(), asked = [], region = { first: 0, stop: 4, tracks: null };
+    const view = { state: "running", takes: [{ number: 0, region, piece: { ...bars(4), notes: [...bars(4).notes] } }] }, kept = Object.assign(new Uint8Array(4), { toBase64: () => "AAAA" });
+    const statuses = [200, 409, 200, 200], words = () => `${JSON.stringify({ ...view, detail: "no" })}\n`;
+    app.models.set("m", { name: "m", lacks: {} });
+    app.requests = new Requests({ lost: "lost", ask: async (what, wanted) => (asked.push(wanted.kept), new Response(words(), { status: statuses.shift() })) });
+    const song = { file: new Uint8Array(4), fileName: "a.mid", reading: 1, keptReading: 2, keeps: true, kept }, found = [];
+    for (const more of [song, song, { ...song, kept: { ...kept, length: 1e8 } }]) {
+      desk.show(entry(`${found.length}`, more), "opening a file");
+      await app.composer.start({ kind: "continue" });
+      found.push([desk.takes[0].keeps, desk.takes[0].lost]);
+    }
+    const sent = { file: "AAAA", reading: 2, read: 1 };
+    equal(asked, [sent, sent, null, null]);
+    equal(found, [[true, false], [false, true], [false, true]]);
   },
   async "space plays after a click, presses buttons focused by key, and Ctrl+Z is left to text fields"() {
     const { app, hears, done, key } = listening(), button = element("button"), field = element("input[type=text]");
