@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -168,25 +168,51 @@ def _reading_in(file: Score, score: Score, edit: Edit) -> Reading:
     beats = np.unique([*beats, edit.start / score.ticks_per_beat, last])
     ticks = edit.tick_of(np.rint(beats * score.ticks_per_beat)).astype(np.float64)
     apart = np.flatnonzero(np.diff(ticks, prepend=-np.inf) > 0)
-    scale = float(file.file_times.columns[1][-1]) / file.ticks_per_beat
     places = defaultdict[tuple[int, int], set[int]](set)
-    for at, pitch, track in zip(*(file.notes.columns[n].tolist() for n in (0, 2, 4)), strict=True):
-        places[round(at * scale), pitch].update(file.tracks[track].sources)
+    for (tick, pitch, _), track in _file_notes(file):
+        places[tick, pitch].add(track)
     found: list[Counter[int]] = [Counter() for _ in score.tracks]
     at = edit.tick_of(score.notes.onset_ticks).tolist()
     for tick, pitch, track in zip(at, score.notes.pitch.tolist(), score.notes.track.tolist(), strict=True):  # fmt: skip
         found[track].update(places[tick, pitch])
-    sources = [
-        tuple(sorted(n for n, count in some.items() if 2 * count > some.most_common(1)[0][1]))
-        for some in found
-    ]
+    # Given notes are heard as rounded, and other tracks can have the same.
+    now, sources = _tracks_now(read_file(edit.original, limits=UPLOAD), file), list[set[int]]()
+    for track, some in enumerate(found):
+        own = edit.heard.tracks[track].sources if track < len(edit.heard.tracks) else ()
+        alike = {n for n, count in some.items() if 2 * count > some.most_common(1)[0][1]}
+        known = {now[source] for source in own if source in now}
+        sources.append(known | (alike - {*now.values()}) or alike)
     return Reading(
         ticks_per_beat=score.ticks_per_beat,
-        sources=tuple(sources),
+        sources=tuple(tuple(sorted(some)) for some in sources),
         beats=tuple(beats[apart].tolist()),
         file_ticks=tuple(ticks[apart].tolist()),
         steps=edit.onset_steps,
     )
+
+
+def _file_notes(file: Score) -> Iterator[tuple[tuple[int, int, int], int]]:
+    """Yield the notes of a file as its tick, pitch and velocity, with their tracks."""
+    scale = float(file.file_times.columns[1][-1]) / file.ticks_per_beat
+    columns = (file.notes.columns[n].tolist() for n in (0, 2, 3, 4))
+    for at, pitch, velocity, track in zip(*columns, strict=True):
+        for source in file.tracks[track].sources:
+            yield (round(at * scale), pitch, velocity), source
+
+
+def _tracks_now(before: Score, after: Score) -> dict[int, int]:
+    """Return the tracks of a file after new music was written into it, by those before, whose notes they have."""
+    places = defaultdict[tuple[int, int, int], set[int]](set)
+    for note, track in _file_notes(after):
+        places[note].add(track)
+    found = defaultdict[int, Counter[int]](Counter)
+    for note, track in _file_notes(before):
+        found[track].update(places[note])
+    return {
+        track: max(counts, key=lambda n: (counts[n], -abs(n - track)))
+        for track, counts in found.items()
+        if counts
+    }
 
 
 def _heard_as(file: Score, score: Score, language: Language) -> Score | None:

@@ -127,18 +127,18 @@ def test_a_take_is_edited_as_it_was_read(desk: Desk):
 
 
 def live() -> bytes:
-    """Return a recording of a piano with pedals, whose beats are not those of its file."""
+    """Return a recording with pedals, whose beats are not those of its file; a part doubles another."""
     random = np.random.default_rng(0)
     beats = np.cumsum(300 + 12 * np.sin(np.arange(32) / 3) + random.normal(0, 6, 32)).astype(int)
     tune = [(tick, 150, 60 + n % 7, 60 + n) for n, tick in enumerate(beats.tolist())]
+    both = [(tick + n % 5, 200, pitch, 70) for n, (tick, _, pitch, _) in enumerate(tune)]
     low = [(tick + 5, 300, 40 + n % 5, 70) for n, tick in enumerate(beats[::2].tolist())]
     pedals = [
         (tick + at, mido.Message("control_change", control=64, value=value))
         for tick in beats.tolist() for at, value in ((9, 127), (149, 0))
     ]  # fmt: skip
-    return encoded(
-        1, 480, [(0, mido.MetaMessage("text", text="mine")), *notes_at([*tune, *low], 0), *pedals]
-    )
+    program = [(0, mido.Message("program_change", channel=1, program=40))]
+    return encoded(1, 480, [*notes_at(tune, 0), *pedals], [*program, *notes_at([*both, *low], 1)])
 
 
 @pytest.mark.parametrize("edits", [False, True])
@@ -147,6 +147,7 @@ def test_a_second_job_keeps_a_recording_too(desk: Desk, edits: bool):
     data = live()
     take = written(desk, data, kind="infill", first=3, last=3)
     kept, row = take["kept"], rows_of(take["piece"])[0]
+    assert kept["reading"]["sources"] == ((0,), (1,))
     changes = [{"change": "notes", "rows": [[row, None]]}] if edits else []
     second = {
         "kept": {"file": kept["data"], "reading": kept["reading"], "read": take["reading"]},
