@@ -149,7 +149,7 @@ class KeptMidi:
                 self._write_bars(score)
         else:
             stop = reading.LAST_TICK + 1 if edit.stop is None else self._first_tick(edit.stop)
-            start = 0 if edit.stop is None else self._first_tick(edit.start)
+            start = self._first_tick(edit.start) if edit.start else 0
             self._remove(start, stop)
             if edit.over_chords:
                 self._replace_chords(score, start, stop)

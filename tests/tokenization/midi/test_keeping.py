@@ -334,6 +334,21 @@ def test_rewritten_bars_lose_only_notes_that_were_read(kind, division, first, pi
     assert found == expected(division, low, steps, scaled)
 
 
+def test_the_first_bar_loses_a_note_before_it_that_is_heard_in_it():
+    """A bar of rest is left out, and a note just before its end counts as a note after it."""
+    rows = [
+        (1920 - 50, 400, 78, 114),
+        *((1920 + 480 * n, 480, 60 + n % 3, 80) for n in range(1, 16)),
+    ]
+    data = saved(1, 480, notes_at(rows, 0))
+    score = piece_in("ensemble", data).score
+    stop = int(bar_lines(score, 1)[1])
+    edit = Edit(kind="midi", original=data, heard=score, onset_steps=24, start=0, stop=stop)
+    later = score.replace(notes=score.notes[score.notes.onset_ticks >= stop])
+    new = KeptMidi(edit).edited(later)
+    assert {note[2] for note in sounding(new)} == {1920 + 480 * n for n in range(4, 16)}
+
+
 def accompanied(data: bytes, part: Track, rows: Sequence[Row]) -> bytes:
     """Add an accompanying part to a file."""
     heard = piece_in("ensemble", data).score
