@@ -14,7 +14,7 @@ import { ideaPart } from "./idea.js";
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HOW =
   "Click to add a note; drag a note to move it, or its right edge to resize it; drag with Shift to select. " +
-  "Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity, as in the lane below; Q quantises.";
+  "Delete, Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity, as in the lane below; Q quantises.";
 const GRIDS = [
   [2, "1/8"],
   [3, "1/8 triplet"],
