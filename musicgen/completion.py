@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,7 @@ class Completion(MusicGeneration):
             elsewhere=tuple(goal.elsewhere.tolist()), unlike=tuple(goal.replaced.tolist()),
         )  # fmt: skip
         self.hear = partial(
-            _heard, language=model.language, goal=goal, setting=goal.setting(piece.encoded.setting),
+            _heard, language=model.language, whole=goal.whole, setting=goal.setting(piece.encoded.setting),
             extent=piece.extent, where=where,
         )  # fmt: skip
         super().__init__(model, asked)
@@ -83,10 +83,11 @@ class Completion(MusicGeneration):
 
 
 def _heard(
-    ids: np.ndarray, language: Language, goal: Goal, setting: Any, extent: tuple[float, float], where: NewMusic
+    ids: np.ndarray, language: Language, whole: Callable[[np.ndarray], np.ndarray], setting: Any,
+    extent: tuple[float, float], where: NewMusic,
 ) -> Score:  # fmt: skip
     """Return a completion as a piece, without new notes before a pickup, or after the end of a short last bar."""
-    score = language.decode(goal.whole(ids), setting)
+    score = language.decode(whole(ids), setting)
     notes = score.notes
     inside = (notes.onset_ticks >= extent[0]) & (notes.onset_ticks < extent[1])
     return score.replace(notes=notes[inside | ~where.is_new(notes)])

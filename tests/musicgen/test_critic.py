@@ -189,19 +189,17 @@ def test_rows_of_a_take_go_on_from_the_least_doubted_after_every_four_bars():
     assert job.rows == work.job.rows
 
 
-@pytest.mark.parametrize("write", ["bars", "part"])
+@pytest.mark.parametrize("write", ["bars", "bars of a part", "part"])
 def test_rewritten_bars_and_written_parts_are_chosen_too(write: str):
     critic = critic_of(4)
-    model = replace(musicgen.load("untrained:tiny:ensemble"), read_critic=lambda: critic)
+    model = replace(musicgen.load("untrained:tiny:ensemble"), read_critic=partial(critic_of, 4))
     piece = model.read(PIECE)
 
     def begun(**more: Any):
         request = Request(seed=3, **more)
-        return (
-            infilling(model, piece, (3, 4), request)
-            if write == "bars"
-            else accompaniment(model, piece, ["bass"], request)
-        )
+        if write == "part":
+            return accompaniment(model, piece, ["bass"], request)
+        return infilling(model, piece, (3, 4), request, None if write == "bars" else [0])
 
     work = begun(draw=3).finish()
     assert work.compared is not None
@@ -211,6 +209,10 @@ def test_rewritten_bars_and_written_parts_are_chosen_too(write: str):
     [take] = work.takes()
     assert take.ids.tolist() == every[ranks.index(min(ranks))]
     assert take.provenance["best_of"] == 3
+    # Another process hears the same.
+    sent = pickle.loads(pickle.dumps(work.order()))
+    ids = work.sequences()[0]
+    assert sent.choice.best.keywords["hear"](ids).notes == work.hear(ids).notes
     # What grows is the first one, and what was stopped stays what it was.
     [first] = work.takes(choosing=False)
     assert first.ids.tolist() == every[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -106,18 +106,20 @@ def infilling(
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(reading.bars.length)) * STEPS_PER_SUBBEAT
     begins, ends = lines[[start, stop]].tolist()
-
-    def whole(written: np.ndarray) -> np.ndarray:
-        return _encoded(_filled(piece, decoded(written), begins, ends, is_last=stop == bars), ids)
-
+    inside = {"begins": begins, "ends": ends, "is_last": stop == bars}
     return Goal(
         prompt=prompt,
         grammar=Scripted(grammar, script, may_end_silent=True),
-        whole=whole,
+        whole=partial(_with_gap, piece=piece, ids=ids, **inside),
         elsewhere=ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
         sources=sources,
         replaced=ids[offsets[start] : offsets[stop]],
     )
+
+
+def _with_gap(sequence: np.ndarray, piece: Score, ids: np.ndarray, **inside: Any) -> np.ndarray:
+    """Return the ids of the piece with the bars of a sequence inside a gap."""
+    return _encoded(_filled(piece, decoded(sequence), **inside), ids)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,6 +182,24 @@ class _Shares:
         markers = new.markers if self.writes_chords else ()
         return piece.replace(notes=notes, tracks=(*piece.tracks, *self.added), markers=markers)
 
+    def with_new(self, sequence: np.ndarray, piece: Score, ids: np.ndarray) -> np.ndarray:
+        """Return the ids of the piece with the parts of a sequence in all bars."""
+        new = self.in_piece(piece, sequence)
+        others = piece.notes[~np.isin(piece.notes.track, self.tracks)]
+        notes = Notes.concatenate([others, new.notes]).sorted()
+        markers = new.markers if self.writes_chords else piece.markers
+        return _encoded(new.replace(notes=notes, markers=markers), ids)
+
+    def with_rewritten(
+        self, sequence: np.ndarray, piece: Score, ids: np.ndarray, **inside: Any
+    ) -> np.ndarray:
+        """Return the ids of the piece with the parts of a sequence inside some bars."""
+        new = self.in_piece(piece, sequence)
+        whole_band = piece.replace(tracks=new.tracks)
+        filled = _filled(whole_band, new, **inside, tracks=self.tracks)
+        markers = filled.markers if self.writes_chords else piece.markers
+        return _encoded(filled.replace(markers=markers), ids)
+
     def setting(self, setting: Setting | None) -> Setting | None:
         """Return the setting of a piece, if it has one, with the new tracks."""
         return setting and replace(setting, tracks=(*setting.tracks, *self.added))
@@ -236,14 +256,6 @@ def accompanying(
         for bar, tokens in enumerate(planned)
     ]
     piece = decoded(ids)
-
-    def whole(sequence: np.ndarray) -> np.ndarray:
-        new = shares.in_piece(piece, sequence)
-        others = piece.notes[~np.isin(piece.notes.track, shares.tracks)]
-        notes = Notes.concatenate([others, new.notes]).sorted()
-        markers = new.markers if shares.writes_chords else piece.markers
-        return _encoded(new.replace(notes=notes, markers=markers), ids)
-
     header = shares.ids[: bar_offsets(shares.ids)[0]]
     rules: dict[str, Any] = {"metres": False, "plays": "players" not in (plan or {})}
     grammar = shares.grammar(back, free=free, **rules)
@@ -251,7 +263,7 @@ def accompanying(
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
         grammar=Scripted(grammar, Script.around([[]] * len(after), after), may_end_silent=True),
-        whole=whole,
+        whole=partial(shares.with_new, piece=piece, ids=ids),
         sources={} if said else {bar: int(bar - k) for bar, k in enumerate(back) if k},
         setting=shares.setting,
         tracks=shares.tracks,
@@ -299,18 +311,11 @@ def rewriting(
     piece = decoded(ids)
     lines = np.append(0, np.cumsum(Reading(ids).bars.length)) * STEPS_PER_SUBBEAT
     begins, ends = lines[[start, stop]].tolist()
-
-    def whole(sequence: np.ndarray) -> np.ndarray:
-        new = shares.in_piece(piece, sequence)
-        whole_band = piece.replace(tracks=new.tracks)
-        filled = _filled(whole_band, new, begins, ends, is_last=stop == bars, tracks=shares.tracks)
-        markers = filled.markers if shares.writes_chords else piece.markers
-        return _encoded(filled.replace(markers=markers), ids)
-
+    inside = {"begins": begins, "ends": ends, "is_last": stop == bars}
     return Goal(
         prompt=np.concatenate([head, suffix, before, [BAR], gap[0]]).astype(np.int64),
         grammar=Scripted(grammar, script, may_end_silent=True),
-        whole=whole,
+        whole=partial(shares.with_rewritten, piece=piece, ids=ids, **inside),
         elsewhere=shares.ids[offsets[min(suffix_stop(stop), bars)] : offsets[-1]],
         sources=sources,
         replaced=shares.ids[offsets[start] : offsets[stop]],
