@@ -81,6 +81,7 @@ CELL = STEPS_PER_SUBBEAT
 CELLS = (LONGEST_BAR + int(LENGTHS[-1])) // CELL + 1  # that a note of a bar can reach
 IS_LONG = LENGTHS > STEPS_PER_BEAT
 CLASS = np.arange(len(PITCH)) % PITCH_CLASSES
+AGAINST_LOW = TOO_LOW * np.maximum(LOW - np.arange(len(PITCH)), 0)
 CHORDAL = HOLDS, MOVES, CHORDS
 
 
@@ -221,8 +222,7 @@ class Fitting(EnsembleGrammar):
             pitches, more = self._against_more(rows, role, crowding, sounding)
             found[rows, LENGTH.start : LOUDNESS.stop] -= more[:, None]
             pitches += self._against_tones(rows, role, sounding) + _straying(role, middle)
-            low = np.maximum(LOW - np.arange(len(PITCH)), 0)
-            pitches += TOO_LOW * low * self._is_bass(rows)[:, None]
+            pitches += AGAINST_LOW * self._is_bass(rows)[:, None]
             still = np.minimum(STILL * self._in_bar[rows], STILLEST)
             pitches += (still * np.isin(role, (MOVES, WALKS))[:, None])[:, CLASS]
             found[rows, PITCH.start : PITCH.stop] -= pitches
@@ -233,29 +233,35 @@ class Fitting(EnsembleGrammar):
         first = (self._kind[rows] == PLACED)[:, None]
         short = np.where(role == HOLDS, 2, role == BASS)[:, None] * STEPS_PER_BEAT > LENGTHS
         moves = np.isin(role, (MOVES, WALKS))[:, None]
-        best = self._against_classes(rows, role, np.broadcast_to(LENGTHS, short.shape)).min(-1)
+        steps = np.broadcast_to(LENGTHS, short.shape)
+        best = self._against_classes(rows, role, steps, *self._shares(rows, steps)).min(-1)
         return best + first * (TOO_SHORT * short + TOO_LONG * (moves & IS_LONG))
 
     def _against_tones(
         self, rows: np.ndarray, role: np.ndarray, sounding: np.ndarray
     ) -> np.ndarray:
         """Return the nats against each pitch for how it fits what is given: (rows, pitches)."""
-        steps = LENGTHS[self._length[rows]]
-        spans = self._start[rows] + self._at[rows], steps
-        clashing, outside, unrooted, seventh = self._given.shares(*spans)
+        steps = LENGTHS[self._length[rows, None]]
+        shares = self._shares(rows, steps)
+        against = self._against_classes(rows, role, steps, *shares)[:, 0]
+        clashing, outside, unrooted, seventh = (share[:, 0] for share in shares)
         rooted = ROOTED * (1 - unrooted) * (role == HOLDS)[:, None]
         played = np.zeros_like(seventh)  # by new parts
         np.maximum.at(played.T, CLASS, sounding.T)
         fits = (outside == 0) & (clashing == 0) & np.isin(role, CHORDAL)[:, None]
         missing = fits * np.maximum(seventh - played, 0)
-        against = self._against_classes(rows, role, steps[:, None])[:, 0]
         return (against + rooted - SEVENTH * missing)[:, CLASS]
 
-    def _against_classes(self, rows: np.ndarray, role: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return the nats against each pitch class in notes of some lengths: (rows, lengths, 12)."""
+    def _shares(self, rows: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
+        """Return what the given parts do in notes of some lengths: (rows, lengths, 12) each."""
+        return self._given.shares((self._start[rows] + self._at[rows])[:, None], steps)
+
+    def _against_classes(
+        self, rows: np.ndarray, role: np.ndarray, steps: np.ndarray,
+        clashing: np.ndarray, outside: np.ndarray, unrooted: np.ndarray, _: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the nats against each pitch class in notes of some lengths, by their shares: (rows, lengths, 12)."""
         at = self._at[rows, None, None]
-        spans = self._start[rows, None] + at[..., 0], steps
-        clashing, outside, unrooted, _ = self._given.shares(*spans)
         walking = np.where((role == WALKS)[:, None, None] & (at > 0), WALKING, 1)
         harmony = np.where(
             self._is_bass(rows)[:, None, None],

@@ -45,7 +45,7 @@ IS_SINGLE = np.array([name in SINGLE for name in INSTRUMENTS])
 def _at_once(name: str) -> int:
     if name in SINGLE:
         return 1
-    bowed = name in ("violin", "viola", "cello", "contrabass") or name.endswith("bass")
+    bowed = name in ("violin", "viola", "cello") or name.endswith("bass")
     return STRINGS if name.endswith("guitar") else BOWED if bowed else MOST
 
 
