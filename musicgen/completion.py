@@ -16,7 +16,7 @@ from tokenization.analysis.chords import like_given, with_locked
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import NewMusic
 from tokenization.language import Goal, Language, Wanted
-from tokenization.midi.instruments import INSTRUMENTS
+from tokenization.midi.instruments import instrument_name
 from tokenization.records import whole_number
 from tokenization.score import Marker, Score, Track
 from tokenization.wording import listed
@@ -180,7 +180,7 @@ def _check_others(model: Player, piece: Piece, wanted: Collection[Wanted]) -> No
 
 
 def _name(track: Track) -> str:
-    return track.name.strip() or ("Drums" if track.is_drum else INSTRUMENTS[track.program])
+    return track.name.strip() or instrument_name(track)
 
 
 def accompaniment(

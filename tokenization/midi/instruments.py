@@ -1,5 +1,7 @@
 """The instruments of General MIDI."""
 
+from tokenization.score import Track
+
 _BY_PROGRAM = """
     Acoustic Grand Piano · Bright Acoustic Piano · Electric Grand Piano · Honky-tonk Piano · Electric Piano 1 ·
     Electric Piano 2 · Harpsichord · Clavinet · Celesta · Glockenspiel · Music Box · Vibraphone · Marimba ·
@@ -22,3 +24,8 @@ _BY_PROGRAM = """
     Helicopter · Applause · Gunshot
 """
 INSTRUMENTS = tuple(" ".join(name.split()) for name in _BY_PROGRAM.split("·"))  # by program, from 0
+
+
+def instrument_name(track: Track) -> str:
+    """Return the name of the instrument that a track plays."""
+    return "Drums" if track.is_drum else INSTRUMENTS[track.program]

@@ -21,7 +21,7 @@ from tokenization.edit import Edit
 from tokenization.formats import read_file
 from tokenization.language import Language
 from tokenization.limits import UPLOAD
-from tokenization.midi.instruments import INSTRUMENTS
+from tokenization.midi.instruments import instrument_name
 from tokenization.score import Columns, Score, Track
 
 
@@ -80,11 +80,7 @@ def _names(tracks: Sequence[Track]) -> list[str]:
     for track in tracks:
         kinds[track.name].add((track.program, track.is_drum))
     return [
-        track.name
-        if track.name and len(kinds[track.name]) == 1
-        else "Drums"
-        if track.is_drum
-        else INSTRUMENTS[track.program]
+        track.name if track.name and len(kinds[track.name]) == 1 else instrument_name(track)
         for track in tracks
     ]
 

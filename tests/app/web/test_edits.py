@@ -143,7 +143,7 @@ def live() -> bytes:
 
 @pytest.mark.parametrize("edits", [False, True])
 def test_a_second_job_keeps_a_recording_too(desk: Desk, edits: bool):
-    """Its beats are estimated anew with the new notes, so the model reads another file than the kept one."""
+    """Its beats are estimated again with the new notes, so the model reads another file than the kept one."""
     data = live()
     take = written(desk, data, kind="infill", first=3, last=3)
     kept, row = take["kept"], rows_of(take["piece"])[0]
