@@ -16,9 +16,11 @@ from tokenization.ensemble.promises import IS_SINGLE
 from tokenization.ensemble.tokens import FAMILIES, PART_NAMES, PITCHED
 
 HOLDS, MOVES, CHORDS = range(3)  # roles; of further parts too, in turn
-BASS, WALKS, NO_ROLE = 3, 4, -1  # a bass walks in every second section
-VOICES = np.array([1, 1, 3, 1, 1])  # of each role
-EXCHANGED = np.array([HOLDS, CHORDS, MOVES, WALKS, WALKS, NO_ROLE])  # in every second section
+# A bass walks in every second section; where no other part has a role, it only begins on the bar line.
+BASS, WALKS, LINE, NO_ROLE = 3, 4, 5, -1
+VOICES = np.array([1, 1, 3, 1, 1, 1])  # of each role
+# In every second section:
+EXCHANGED = np.array([HOLDS, CHORDS, MOVES, WALKS, WALKS, LINE, NO_ROLE])
 _HOLDING = (
     "strings", "pad", "organ", "accordion", "voice", "brass", "violin", "viola", "cello", "contrabass", "horn",
 )  # fmt: skip
@@ -26,7 +28,7 @@ _MOVING = (*FAMILIES["guitar"], "harp", "mallets", "plucked", "pizzicato", "flut
 BASSES = [PART_NAMES.index(name) for name in (*FAMILIES["bass"], "contrabass", "tuba")]
 FEWEST = 4  # bars of which sections are made
 LONGEST = 8  # bars of a section without returns
-MIDDLES = np.array([61, 57, 52, 33, 33])  # of the register of each role in the first section
+MIDDLES = np.array([61, 57, 52, 33, 33, 33])  # of the register of each role in the first section
 HIGHER = np.array([0, 12, 6])  # semitones, in sections in turn
 APART = 5  # semitones from the middle of one part to that of the next one with its role
 
@@ -35,7 +37,7 @@ APART = 5  # semitones from the middle of one part to that of the next one with 
 class Arrangement:
     """What each part does in each bar; parts without a role are free."""
 
-    role: np.ndarray  # (K, P) HOLDS, MOVES, CHORDS, BASS or NO_ROLE
+    role: np.ndarray  # (K, P) one of the above
     middle: np.ndarray  # (K, P) the middle of its register
 
     @classmethod
@@ -55,13 +57,15 @@ class Arrangement:
         """
         chosen = np.flatnonzero(written & (parts < PITCHED) & ~np.isin(parts, BASSES))
         role, rank = np.full(len(parts), NO_ROLE), np.zeros(len(parts), dtype=np.int64)
+        basses = written & np.isin(parts, BASSES)
+        role[basses] = LINE
         if len(chosen) > 1:
             role[chosen] = [_role(PART_NAMES[part]) for part in parts[chosen]]
             if (role[chosen] == role[chosen[0]]).all():
                 role[chosen] = np.arange(len(chosen)) % BASS
             for part in chosen.tolist():
                 rank[part] = (role[:part] == role[part]).sum()
-            role[written & np.isin(parts, BASSES)] = BASS
+            role[basses] = BASS
         elif to_melody and len(chosen) and not IS_SINGLE[parts[chosen[0]]]:
             role[chosen] = CHORDS
         section = sections_of(back, first)[:, None]

@@ -19,6 +19,7 @@ from tokenization.ensemble.arranging import (
     BASSES,
     CHORDS,
     HOLDS,
+    LINE,
     MOVES,
     NO_ROLE,
     VOICES,
@@ -73,7 +74,7 @@ STILLEST = 3.0  # … up to this
 LOW, TOO_LOW = 28, 1.5  # for each semitone of a bass below the lowest string of most
 STRAYING = 12.0  # for an octave outside the register
 # Semitones of the register of each role on each side of its middle.
-REACH = np.array([4, 6, 6, 4, 4])
+REACH = np.array([4, 6, 6, 4, 4, len(PITCH)])
 FULLER = 4.0  # in favour of one more note of a chord that has fewer
 ONE_MORE = 4.0  # for a note more at once than the part has voices
 
@@ -197,7 +198,7 @@ class Fitting(EnsembleGrammar):
             return None
         bar = np.clip(self._bars - 1, 0, len(self._arrangement.role) - 1)
         role, middle = (of[bar, part] for of in (self._arrangement.role, self._arrangement.middle))
-        basses = (begins & np.isin(role, (BASS, WALKS))).nonzero()[0]
+        basses = (begins & np.isin(role, (BASS, WALKS, LINE))).nonzero()[0]
         found = np.zeros((len(part), len(VOCABULARY)), dtype=np.float32)
         for row in drums.tolist():
             where = (int(state[row]) for state in (self._bars - 1, self._metre, self._at))

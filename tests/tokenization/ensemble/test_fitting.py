@@ -11,6 +11,7 @@ from tokenization.ensemble.arranging import (
     CHORDS,
     FEWEST,
     HOLDS,
+    LINE,
     LONGEST,
     MOVES,
     NO_ROLE,
@@ -112,7 +113,7 @@ def test_sections_are_numbered_in_the_order_of_their_beginning(back: list[int]):
     assert not len(back) or first[0] == 0
 
 
-def test_several_parts_have_different_roles_and_one_part_has_none():
+def test_several_parts_have_different_roles_and_one_part_has_none_unless_it_is_a_bass():
     parts = np.array([BASS, GUITAR, STRINGS, PIANO])
     band = Arrangement.of(parts, np.ones(4, bool), np.array([0] * 4 + [4] * 4 + [0] * 4))
     assert band.role[0].tolist() == [LOW, MOVES, HOLDS, CHORDS]
@@ -126,7 +127,7 @@ def test_several_parts_have_different_roles_and_one_part_has_none():
     pads = Arrangement.of(np.array([STRINGS, PIANO, STRINGS]), np.ones(3, bool), np.zeros(4, int))
     assert pads.middle[0, 2] > pads.middle[0, 0]  # of the same role
     alone = Arrangement.of(parts, np.array([True, False, False, True]), np.zeros(4, int))
-    assert (alone.role == NO_ROLE).all()
+    assert (alone.role == [LINE, NO_ROLE, NO_ROLE, NO_ROLE]).all()
 
 
 @pytest.mark.parametrize(("part", "role"), [(PIANO, CHORDS), (PART_NAMES.index("flute"), NO_ROLE)])

@@ -1,7 +1,6 @@
 """Measures drums that are written to pieces: python -m tests.tools.measure.drums FILE… [--bars 16] [--model ensemble].
 
-The first bars of each file are accompanied by drums, as `musicgen accompany --write drums` does, and with `--free`; its
-own drums, if it has some, are measured too. Backbeat: bars of 4/4 with a snare, rim or clap on beats two and four, or
+Its own drums are left out (rewritten.py). Backbeat: bars of 4/4 with a snare, rim or clap on beats two and four, or
 the pedal hi-hat in swung music. Feel: onsets of the drums between the beats that are where those of the other parts
 are, if these are clearly straight or swung. Fills: notes of toms in bars that end a phrase, and in the other bars. Kit:
 bars of 4/4 with a bass drum, a snare or side stick, and hats or rides on three beats. Open hats: their share of all
@@ -11,19 +10,10 @@ hats and rides.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate
-from evaluation.study.accompaniment import cut_bars
-from musicgen.completion import Completion, accompaniment
-from musicgen.continuation import run_together
-from musicgen.generation.request import Request
-from musicgen.pieces import piece_of
-from musicgen.playable import Playable, load
-from tests.tools.options import options
+from tests.tools.measure.rewritten import compare
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.arranging import phrases_of
 from tokenization.ensemble.drumming import (
@@ -40,7 +30,6 @@ from tokenization.ensemble.drumming import (
 )
 from tokenization.ensemble.fitting import first_downbeat
 from tokenization.ensemble.given_returns import returns_of
-from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     DRUMS,
@@ -49,14 +38,11 @@ from tokenization.ensemble.tokens import (
     STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
 )
-from tokenization.formats import read_file
-from tokenization.score import Score
 
 MEASURES = (
     "backbeat", "kick and snare", "kit", "feel", "toms in fills", "toms elsewhere", "open hats",
 )  # fmt: skip
 FRAME = 3  # beats of a bar
-WAYS = ("its own drums", "with --free", "as promised")
 
 
 def of_drums(sheet: Sheet) -> dict[str, float | None]:
@@ -98,66 +84,5 @@ def of_drums(sheet: Sheet) -> dict[str, float | None]:
     }
 
 
-def without_drums(score: Score) -> Score:
-    """Return the pitched tracks of a score."""
-    kept = [track for track, one in enumerate(score.tracks) if not one.is_drum]
-    place = np.full(len(score.tracks), -1)
-    place[kept] = np.arange(len(kept))
-    notes = score.notes[~score.on_drums]
-    return score.replace(
-        notes=notes.replace(track=place[notes.track]),
-        tracks=tuple(score.tracks[one] for one in kept),
-    )
-
-
-def works_of(model: Playable, score: Score, name: str) -> dict[str, Completion]:
-    """Return the works that write drums to a piece, by way."""
-    piece = piece_of(model.language, without_drums(score), name)
-    request = Request(seed=1)
-    return {
-        way: accompaniment(model, piece, ["drums"], replace(request, free=way == WAYS[1]))
-        for way in WAYS[1:]
-    }
-
-
-def main() -> int:
-    """Measure all ways on all files, and print a table."""
-    given = options(__doc__, "files", bars=16, model="ensemble")
-    model = load(given.model)
-    language = model.language
-    assert isinstance(language, Ensemble), f"{given.model} does not use the language ensemble"
-    rows: dict[str, list[Mapping[str, float | None]]] = {way: [] for way in WAYS}
-    works: list[tuple[str, str, Completion]] = []
-    for path in given.files:
-        arranged = language.arrange(
-            read_file(path.read_bytes(), name=path.name, suffix=path.suffix)
-        )
-        score = cut_bars(arranged, given.bars) or arranged
-        if score.on_drums.any():
-            rows[WAYS[0]].append(of_drums(language.sheet(language.encode(score).ids)))
-        works += [(path.stem, *one) for one in works_of(model, score, path.name).items()]
-    for _ in run_together([work for *_, work in works]):
-        pass
-    for name, way, work in works:
-        work.check()
-        found = of_drums(language.sheet(work.goal.whole(work.sequences()[0])))
-        rows[way].append(found)
-        cells = "".join(
-            "      –" if found[one] is None else f"{found[one]:7.2f}" for one in MEASURES
-        )
-        print(f"{name[:40]:<42}{way:<16}{cells}")
-    print(f"\n{'':<16}" + "".join(f"{name:>26}" for name in MEASURES))
-    for way, found in rows.items():
-        each = [estimate(row[name] for row in found) for name in MEASURES]
-        print(f"{way:<16}" + "".join(f"{_cell(one):>26}" for one in each))
-    return 0
-
-
-def _cell(found: Mapping[str, float | None]) -> str:
-    if found["mean"] is None or found["low"] is None:
-        return "–"
-    return f"{found['mean']:.2f} [{found['low']:.2f}, {found['high']:.2f}] ({found['n']})"
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(__doc__, "drums", MEASURES, of_drums))
