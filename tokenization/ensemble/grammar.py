@@ -50,6 +50,7 @@ from tokenization.ensemble.tokens import (
     PLAN_START,
     PLAN_STOP,
     PLAYERS_1,
+    RETURNS,
     STYLE,
     TEMPO,
     VOCABULARY,
@@ -90,6 +91,9 @@ ROOT_TONES = (
 ) % 12 == 0  # of each key: (24, pitches)
 # The lengths that hold a chord in a bar of each metre: most of the bar, and no more: (metres, lengths).
 HELD = (3 * METRE_STEPS[:, None] <= 4 * LENGTHS) & (METRE_STEPS[:, None] >= LENGTHS)
+# Returns that name how many bars back the source is.
+BARS_BACK = np.array([int(name) for name in RETURNS if name.isdecimal()])
+BACK_IDS = np.array([VOCABULARY.id(f"return_{bars}") for bars in BARS_BACK])
 FADING = 0.5 ** (1 / 8)  # factor per bar on the weight of older notes in the key: half after 8 bars
 FAR = np.iinfo(np.int64).max // 2
 NO_CLOSING = (-1, -1)
@@ -169,6 +173,8 @@ class EnsembleGrammar(Grammar):
         self._bars = np.zeros(1, dtype=np.int64)
         self._start = np.zeros(1, dtype=np.int64)  # first step of the current bar
         self._metre = np.full(1, FOUR_FOUR)
+        # Of the latest bars, the last one first.
+        self._metres_before = np.full((1, int(BARS_BACK[-1])), -1)
         self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note
         self._planned = np.zeros(1, dtype=np.int64)  # the number of parts in the bar's plan, or 0
         self._played = np.zeros(1, dtype=np.int64)  # the number of parts with notes in the bar
@@ -228,7 +234,9 @@ class EnsembleGrammar(Grammar):
         if len(rows):
             further = RANK[PLAN_START:PLAN_STOP] > self._rank[rows, None]
             mask[rows, PLAN_START:PLAN_STOP] = further
-            rows = rows[self._metres | (self._bars[rows] <= self._given_bars[rows])]
+            may_change = self._metres | (self._bars[rows] <= self._given_bars[rows])
+            self._allow_returns(mask, rows[~may_change])
+            rows = rows[may_change]
             mask[rows, METRE.start : METRE.stop] = True
             mask[rows, METRE.start + self._metre[rows]] = False
         rows = OPENS[kind].nonzero()[0]
@@ -246,6 +254,12 @@ class EnsembleGrammar(Grammar):
         if len(rows):
             self._allow_notes(mask, rows)
         return mask
+
+    def _allow_returns(self, mask: np.ndarray, rows: np.ndarray) -> None:
+        """Forbid returns to bars of another metre, where the metre stays."""
+        metre = self._metres_before[np.ix_(rows, BARS_BACK - 1)]
+        fits = (metre == self._metre[rows, None]) | (metre < 0)
+        mask[np.ix_(rows, BACK_IDS)] &= fits
 
     def _allow_head(self, mask: np.ndarray, rows: np.ndarray) -> None:
         """Allow the tokens of a piece's head: its attributes, its parts, and the first bar token."""
@@ -375,6 +389,8 @@ class EnsembleGrammar(Grammar):
         self._bars[0] = before + 1
         self._start[0] = METRE_STEPS[sheet.bars.metre[:before]].sum()
         self._metre[0] = sheet.bars.metre[before]
+        recent = sheet.bars.metre[:before][::-1][: int(BARS_BACK[-1])]
+        self._metres_before[0, : len(recent)] = recent
         super().take(ids[bars[-1] :])
 
     def advance(self, tokens: np.ndarray) -> None:
@@ -414,6 +430,8 @@ class EnsembleGrammar(Grammar):
         if token == BAR:
             if self._bars[row]:
                 self._start[row] += METRE_STEPS[self._metre[row]]
+                self._metres_before[row, 1:] = self._metres_before[row, :-1]
+                self._metres_before[row, 0] = self._metre[row]
             self._bars[row] += 1
             self._tones[row] *= FADING
             self._rested[row] += 1

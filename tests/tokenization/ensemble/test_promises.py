@@ -142,6 +142,18 @@ def test_a_given_part_keeps_to_what_it_did(seed: int, chords: bool):
     assert (together > 0) == chords
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_new_bars_return_to_no_bar_of_another_metre(free: bool):
+    bar = "horn at_0 length_24 loudness_8 pitch_60 bar "
+    text = f"begin horn bar metre_3/4 {bar * 3}metre_4/4 {bar * 2}"
+    prompt = np.array([LANGUAGE.vocabulary.id(name) for name in text.split()])
+    grammar = LANGUAGE.grammar(prompt, prompt_bars=5, bars=2, free=free)
+    grammar.take(prompt)
+    mask = grammar.allowed()[0]
+    may = [bool(mask[LANGUAGE.vocabulary.id(f"return_{back}")]) for back in (1, 2, 4)]
+    assert may == [True, True, free]
+
+
 def test_what_is_free_is_not_bound():
     prompt = np.append(song(), BAR)
     highest, metres = [], []
