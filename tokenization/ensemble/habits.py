@@ -3,8 +3,9 @@
 - *amount*: how many notes a bar a part has, which a plan scales.
 - *rhythm*: where most onsets of a part recur after one, two, four or eight bars, the next bar is expected to have those
   of the bar one period before, the more so if all did. In a section, such as saxes, that has moved together, they are
-  those of its first part.
-- *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before.
+  those of its first part, and a part that has doubled another goes on so.
+- *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before,
+  and a part of several, such as two hands, reaches its usual depth in each bar and seldom has more notes at once.
 - *what is usual* in a band (usual.py): lengths, loudness, how many notes at once, which drums.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
@@ -49,11 +50,16 @@ MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 # Plucked basses are of no section, even if they share the beats of a guitar.
 BASSES = [PART_NAMES.index(name) for name in FAMILIES["bass"]]
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
+# Of the common onsets have the same notes, octaves apart or not, if a part doubles another.
+DOUBLED = 0.85
+APART = 999  # semitones, of no double
 # What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.
 WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
 # Nats for each semitone outside a part's range, and the most, also against leaving an onset whose top note is too low;
 # fewer if fewer bars than RECENT show the range, or if a plan asks for registers.
 BEYOND, FARTHEST = 1.5, 6.0
+# The share of the bars whose lowest note says how deep a part of several voices goes, and semitones above it.
+USUALLY, SHALLOWER = 0.75, 2
 FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
@@ -78,6 +84,7 @@ class Habits:
     rate: np.ndarray  # (P,) notes a bar
     plays: np.ndarray  # (P,) whether it plays in most bars
     leader: np.ndarray  # (P,) the part that it moves with, −1 for none
+    above: np.ndarray  # (P,) how many semitones above the leader it doubles it; APART for none
     last: np.ndarray  # (bars, P, S) whether each part attacks a step, the latest given bar first
     period: np.ndarray  # (P,) bars after which its onsets recur, 0 for none
     # (P,) 1, in a band 2, if they do so without exception, or are always those of its leader; else 0
@@ -85,6 +92,8 @@ class Habits:
     low: np.ndarray  # (P,) the lowest usual pitch
     high: np.ndarray  # (P,)
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
+    depth: np.ndarray  # (P,) what the lowest note of a bar usually is at most, in several voices
+    most: np.ndarray  # (P,) notes at once
     strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
     usual: Usual
@@ -127,11 +136,13 @@ def habits_of(
     judged = (notes >= fewest) & (sheet.parts != HARMONY) & (rate > 0)
     unsure = RECENT / max(min(bars, RECENT), 1)
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
+    depth, most = np.full(count, float(len(PITCH))), np.full(count, len(PITCH))
     leaps = np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
         value = sheet.value[own]
         onset, at, many = np.unique(sheet.onset[own], return_inverse=True, return_counts=True)
+        most[part] = many.max()
         late_half = 2 * sheet.bar[own] >= bars
         halves = [
             np.ptp(half) if len(half) else 0 for half in (value[late_half], value[~late_half])
@@ -146,7 +157,10 @@ def habits_of(
             top = np.zeros(len(onset), value.dtype)
             np.maximum.at(top, at, value)
             floor[part] = top.min() - extra
-    leader, last = _leaders(sheet, judged), history(sheet)
+            lowest = np.full(bars, 127, value.dtype)
+            np.minimum.at(lowest, sheet.bar[own], value)
+            depth[part] = np.quantile(lowest[played[part]], USUALLY) + SHALLOWER
+    (leader, above), last = _leaders(sheet, judged), history(sheet)
     period = np.array([recurring(last[:, part], bars) * judged[part] for part in range(count)], int)
     return Habits(
         parts=sheet.parts,
@@ -154,6 +168,7 @@ def habits_of(
         rate=rate,
         plays=judged & (played[:, first:].mean(1) >= OFTEN) & plays,
         leader=leader,
+        above=above,
         last=last,
         period=period,
         exact=np.array(
@@ -163,6 +178,8 @@ def habits_of(
         low=low,
         high=high,
         floor=floor,
+        depth=depth,
+        most=most,
         strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
         usual=Usual.of(sheet, judged, late),
@@ -174,17 +191,44 @@ def habits_of(
     )
 
 
-def _leaders(sheet: Sheet, judged: np.ndarray) -> np.ndarray:
-    """Return the first earlier part whose onsets each part shares, −1 for none, as for a bass that walks: (P,)."""
-    onsets = [np.unique(sheet.onset[sheet.part == part]) for part in range(len(sheet.parts))]
-    leader = np.full(len(sheet.parts), -1)
-    moves = judged & (sheet.parts < PITCHED) & ~np.isin(sheet.parts, BASSES)
+def _leaders(sheet: Sheet, judged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an earlier part whose onsets each part shares, −1 for none, and `Habits.above`: (P,) each.
+
+    It is one that the part doubles, if there is one, else the first, as for a bass that walks.
+    """
+    count = len(sheet.parts)
+    onsets = [np.unique(sheet.onset[sheet.part == part]) for part in range(count)]
+    leader, above = np.full(count, -1), np.full(count, APART)
+    is_bass, moves = np.isin(sheet.parts, BASSES), judged & (sheet.parts < PITCHED)
     for part in np.flatnonzero(moves).tolist():
         for other in np.flatnonzero(moves[:part]).tolist():
-            if _shared(onsets[part], onsets[other]) >= TOGETHER:
-                leader[part] = other
+            if _shared(onsets[part], onsets[other]) < TOGETHER:
+                continue
+            if (found := _distance(sheet, part, other)) != APART:
+                leader[part], above[part] = other, found
                 break
-    return leader
+            if leader[part] < 0 and not is_bass[[part, other]].any():
+                leader[part] = other
+    return leader, above
+
+
+def _distance(sheet: Sheet, part: int, other: int) -> int:
+    """Return how many semitones above another part a part doubles it, APART if it does not."""
+    own, others = (_chords_of(sheet, one) for one in (part, other))
+    common = own.keys() & others.keys()
+    apart = [max(own[onset]) - max(others[onset]) for onset in common]
+    usual = max({*apart}, key=lambda one: (apart.count(one), -abs(one), one))
+    same = sum(own[onset] == {note + usual for note in others[onset]} for onset in common)
+    return usual if usual % 12 == 0 and same >= DOUBLED * len(common) else APART
+
+
+def _chords_of(sheet: Sheet, part: int) -> dict[int, set[int]]:
+    """Return the notes of a part by onset."""
+    found: dict[int, set[int]] = {}
+    own = sheet.part == part
+    for onset, value in zip(sheet.onset[own].tolist(), sheet.value[own].tolist(), strict=True):
+        found.setdefault(onset, set()).add(value)
+    return found
 
 
 def _shared(some: np.ndarray, others: np.ndarray) -> float:

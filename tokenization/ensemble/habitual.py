@@ -30,6 +30,7 @@ from tokenization.ensemble.grammar import (
     TRIADS,
 )
 from tokenization.ensemble.habits import (
+    APART,
     FARTHEST,
     FIFTH,
     Habits,
@@ -77,6 +78,11 @@ ENTRY = 8.0  # nats against parts that rest where they are expected
 LASTING = 16  # new bars in which given rhythms last, even if new ones have departed from them
 LEAPING = 2.5  # nats against more leaps than before
 LEAPS, SPARE = 1.25, 1  # times the given share of leaps, and so many more, are not too many
+# Nats for pitches as low as usual in a bar that has none in a part of several voices, and against ending it so.
+DEEP, SHALLOW = 0.5, 1.5
+FULLER = 2.0  # nats against each note at once more than before
+DOUBLING = 6.0  # nats for the notes of the part that a part doubles
+TONES = 6  # that a part can have at once to be doubled
 FORM = 6.0  # nats against chords that break the form
 # Nats for the triad of the key that was asked for, or of the given music under a plan, which draws music away from its
 # key, and twice for its chord, while the music is in another.
@@ -105,12 +111,14 @@ class Habitual(Grammar):
         self._voices = tuple(voices_of(habits.parts).tolist())
         self._kind = np.zeros(1, np.int64)
         self._now = np.zeros((1, count, LONGEST_BAR), bool)  # onsets of the bar
+        self._chords_now = np.full((1, count, LONGEST_BAR, TONES), -1, np.int16)  # of the bar
         self._past = habits.last[None].copy()  # of the bars before, the latest first
         self._period = habits.period[None].copy()  # bars after which the onsets of a part recur
         self._count = np.zeros((1, count), np.int64)  # notes in the bar
         self._recent = habits.rate[None].copy()
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
+        self._lowest = np.full((1, count), len(PITCH))  # in the bar
         # The highest pitch of the part at its position, and how many notes it has there.
         self._highest, self._notes = np.full(1, -1), np.zeros(1, np.int64)
         # Notes of each instrument in the second to fourth, and in the fifth beats of new pieces in 5/4.
@@ -186,6 +194,7 @@ class Habitual(Grammar):
                 self._chords[row, 0] = self._chord[row]
         self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
+        self._lowest[row], self._chords_now[row] = len(PITCH), -1
         self._part[row] = self._pending[row] = self._at[row] = -1
 
     def _go_home(self, row: int, nats: np.ndarray) -> None:
@@ -239,6 +248,9 @@ class Habitual(Grammar):
             self._fifth[row, self._pending[row]] += at // STEPS_PER_BEAT == 4
         if part < 0:
             return
+        if PITCH.start <= token < PITCH.stop:
+            self._lowest[row, part] = min(self._lowest[row, part], token - PITCH.start)
+            self._chords_now[row, part, at, self._notes[row] % TONES] = token - PITCH.start
         if CHORD.start <= token < CHORD.stop:
             self._chord[row, at] = token
         elif PITCH.start <= token < PITCH.stop and not self._now[row, part, at]:
@@ -357,6 +369,14 @@ class Habitual(Grammar):
         if habits.parts[part] >= PITCHED:
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
+        over = max(int(self._notes[row] + 1 - habits.most[part]), 0)
+        nats[LENGTH.start : PITCH.stop] -= np.float32(FULLER * over)
+        if habits.above[part] != APART:
+            self._double(row, part, nats)
+        depth = int(habits.depth[part])
+        if self._lowest[row, part] > depth:
+            nats[PITCH.start : PITCH.start + depth + 1] += np.float32(DEEP)
+            nats[LEAVING] -= np.float32(SHALLOW * (self._kind[row] == AFTER_VALUE))
         if self._kind[row] == AFTER_VALUE and (low := habits.floor[part] - self._highest[row]) > 0:
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
@@ -366,6 +386,20 @@ class Habitual(Grammar):
         if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1) + SPARE:
             is_leap = np.abs(np.arange(len(PITCH)) - last) >= FIFTH
             nats[PITCH.start : PITCH.stop] -= np.float32(LEAPING) * is_leap
+
+    def _double(self, row: int, part: int, nats: np.ndarray) -> None:
+        """Favour the notes of the part that this one doubles, until it has them."""
+        leader, at = int(self._habits.leader[part]), int(self._at[row])
+        given, own = (self._chords_now[row, one, at] for one in (leader, part))
+        if (given < 0).all():
+            return
+        due = np.setdiff1d(given[given >= 0] + int(self._habits.above[part]), own)
+        due = PITCH.start + due[(due >= 0) & (due < len(PITCH))]
+        nats[PITCH.start : PITCH.stop] -= np.float32(DOUBLING)
+        nats[due] += np.float32(DOUBLING)
+        if len(due) and self._kind[row] == AFTER_VALUE:
+            nats[AT.start : AT.stop] -= np.float32(DOUBLING)
+            nats[LEAVING] -= np.float32(DOUBLING)
 
     def _form_places(self, row: int, at: int, nats: np.ndarray) -> None:
         """Let chords change where those of the bar one form before did."""

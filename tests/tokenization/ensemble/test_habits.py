@@ -8,7 +8,7 @@ import pytest
 from musicgen.pieces import Prompt, empty_prompt, read_piece
 from tests.tools.measure.bands import big_band, organ_blues
 from tokenization.analysis.chords import CHORDS
-from tokenization.ensemble.habits import habits_of, in_key, strange
+from tokenization.ensemble.habits import APART, habits_of, in_key, strange
 from tokenization.ensemble.habitual import PATTERN
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading
@@ -54,8 +54,9 @@ def sheet(big: bool):
 
 def test_sections_that_move_together_are_found():
     found = habits_of(sheet(True), True, np.zeros(0), np.zeros(0))
-    # The chords come first, then five saxes and four brass.
-    assert found.leader[1:10].tolist() == [-1, 1, 1, 1, 1, -1, 6, 6, 6]
+    # The chords come first, then five saxes, of which the last one doubles the third, and four brass.
+    assert found.leader[1:10].tolist() == [-1, 1, 1, 1, 3, -1, 6, 6, 6]
+    assert [part for part in range(len(found.above)) if found.above[part] != APART] == [5]
     assert (found.leader[10:] == -1).all()  # even if the bass walks on the beats of the guitar
 
 
@@ -84,6 +85,24 @@ def test_a_section_enters_together_and_in_one_rhythm():
     places = nats(found)[AT.start : AT.stop]
     assert places.argmax() == 20
     assert (places == places.max()).sum() == 1
+
+
+def test_a_double_goes_on_with_the_notes_of_its_part():
+    bar = "bar violin at_0 length_24 loudness_8 pitch_{0} pitch_{1} at_24 pitch_{0}"
+    bar += " cello at_0 length_24 loudness_8 pitch_{2} pitch_{3} at_24 pitch_{2}"
+    bars = [bar.format(60 + n, 64 + n, 48 + n, 52 + n) for n in range(8)]
+    ids = np.array(
+        [VOCABULARY.id(name) for name in f"begin violin cello {' '.join(bars)} bar".split()]
+    )
+    found = LANGUAGE.grammar(ids, prompt_bars=8, bars=4, free=False)
+    found.take(ids)
+    new = "violin at_0 length_24 loudness_8 pitch_62 pitch_65 cello at_0 length_24 loudness_8"
+    write(found, *new.split())
+    row = nats(found)[PITCH.start : PITCH.stop]
+    assert row[50] == row[53] > row[51] + 5
+    write(found, "pitch_50")
+    row = nats(found)
+    assert row[PITCH.start + 53] > max(row[BAR], row[AT.start + 24], row[PITCH.start + 55]) + 5
 
 
 def test_a_rhythm_without_exceptions_is_kept_more_strictly():
@@ -130,6 +149,25 @@ def test_the_top_line_stays_where_it_was():
     found = habits_of_piano(chords, chords)
     assert found.low[0] < 40
     assert 60 < found.floor[0] < 72
+
+
+def test_a_part_of_several_voices_goes_as_deep_as_before_in_each_bar():
+    chords = [(40, 72), (45, 74), (57, 76), (60, 77)]
+    assert 40 <= habits_of_piano(chords, chords).depth[0] < 45
+    assert habits_of_piano(*[[(60,), (62,), (64,), (65,)]] * 3).depth[0] == len(PITCH)  # one voice
+    text = (
+        "begin piano" + " bar piano at_0 length_24 loudness_8 pitch_40 at_24 pitch_72 pitch_76" * 8
+    )
+    ids = np.array([VOCABULARY.id(name) for name in (text + " bar").split()])
+    found = LANGUAGE.grammar(ids, prompt_bars=8, bars=4, free=False)
+    found.take(ids)
+    write(found, "piano", "at_0", "length_24", "loudness_8")
+    write(found, "pitch_60", "at_24")
+    high = nats(found)[PITCH.start : PITCH.stop]
+    write(found, "pitch_40")
+    low = nats(found)[PITCH.start : PITCH.stop]
+    assert high[40] == high[41] > high[60]
+    assert low[41] == low[60]
 
 
 def test_one_voice_may_leap_once_more_than_before():
