@@ -7,8 +7,10 @@ roles    16 new bars after the last 16 given ones, of own bands, of files, and o
          together (`TOGETHER` before). Of the drums, hits in the last of eight bars that other bars lack, to those
          given. Bars of twelve-bar forms whose chord has the root of the bar twelve before. Of the same takes, as given
          and as written: the shares of the commonest velocity, of notes that last to the next one, and of bars with a
-         pedal; of the highest part, its range in semitones and leaps of a fifth or more. A piece of a set is read at
-         the grid of its language, which rounds velocities and lengths on both sides.
+         pedal; of the highest part, its range in semitones and leaps of a fifth or more; of parts with chords, bars
+         that go as deep as three of four given ones, and onsets with more notes than any given one. Onsets of parts
+         that doubled another in which both have the same notes, octaves apart or not. A piece of a set is read at the
+         grid of its language, which rounds velocities and lengths on both sides.
 plan     The home key kept: of pieces, without a plan, and with a drawn curve of density, register and loudness.
 nothing  Pieces from nothing: key as asked and metre kept, notes in the fifth beat of 5/4 for one in its second to
          fourth, chords in winds and notes out of range; of pop, the bars that return and that repeat a bar exactly
@@ -164,6 +166,56 @@ def sound(music: Music, found: Found) -> None:
             found["leaps"].append(tuple(float((np.abs(np.diff(p)) >= FIFTH).mean()) for p in both))
 
 
+def texture(music: Music, found: Found) -> None:
+    """Add how deep and how full the chords of parts are, and which parts go on to double another."""
+    lines = bar_lines(music.score, music.given + music.bars)
+    chords: list[list[dict[int, list[int]]]] = []  # by onset, as given and as written, of each part
+    for track, about in enumerate(music.score.tracks):
+        both = [music.notes(written, track) for written in (False, True)]
+        if about.is_drum or len(both[0]) < FEWEST:
+            continue
+        chords.append([by_onset(notes) for notes in both])
+        sizes = [[len({*chord}) for chord in one.values()] for one in chords[-1]]
+        if max(sizes[0]) == 1 or not sizes[1]:
+            continue
+        lows = [lowest(one, lines) for one in chords[-1]]
+        depth = float(np.quantile(lows[0], 0.75)) + 2
+        found["deep"].append(tuple(float((low <= depth).mean()) for low in lows))
+        more = [float((np.array(size) > max(sizes[0])).mean()) for size in sizes]
+        found["fuller"].append(tuple(more))
+    for number, (before, after) in enumerate(chords):
+        for other_before, other_after in chords[:number]:
+            alike = doubled(before, other_before)
+            if alike >= TOGETHER and after.keys() | other_after.keys():
+                found["doubled"].append((alike, doubled(after, other_after)))
+                break
+
+
+def by_onset(notes: Notes) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for onset, pitch in zip(notes.onset_ticks.tolist(), notes.pitch.tolist(), strict=True):
+        found.setdefault(onset, []).append(pitch)
+    return found
+
+
+def lowest(chords: Mapping[int, list[int]], lines: np.ndarray) -> np.ndarray:
+    """Return the lowest pitch of each bar that has notes."""
+    found: dict[int, int] = {}
+    for onset, chord in chords.items():
+        bar = int(np.searchsorted(lines, onset, side="right"))
+        found[bar] = min(found.get(bar, 127), *chord)
+    return np.array([*found.values()])
+
+
+def doubled(some: Mapping[int, list[int]], others: Mapping[int, list[int]]) -> float:
+    """Return the share of all onsets of two parts in which both have the same pitch classes."""
+    same = sum(
+        {p % 12 for p in some[at]} == {p % 12 for p in others[at]}
+        for at in some.keys() & others.keys()
+    )
+    return same / max(len(some.keys() | others.keys()), 1)
+
+
 def full(notes: Notes) -> float:
     """Return the fraction of notes that last to the next onset of their part, or longer."""
     onsets = np.append(np.unique(notes.onset_ticks), notes.end_ticks.max(initial=0))
@@ -288,12 +340,14 @@ def print_roles(model: Playable, given: Namespace) -> None:
         for each in {group, *([f"  {name}"] if given.each else [])}:
             roles(music, found[each])
             sound(music, found[each])
+            texture(music, found[each])
             if name in ("big band", "organ blues"):
                 found[each]["twelve"] += returns_of_twelve(Music(score=heard, given=music.given))
     print_table("roles", found, ("within ½–2", "silent", "blocks", "fills", "twelve"))
     print_table(
         "sound", found, ("commonest velocity", "full length", "pedal", "melody's range", "leaps")
     )
+    print_table("texture", found, ("deep", "fuller", "doubled"))
 
 
 def print_plan(model: Playable, given: Namespace) -> None:
