@@ -356,6 +356,7 @@ TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, lab
   .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
   .map(({ name, box }) => ({ name, least: Math.min(box.width, box.height) }))"""
 FINGER = 44  # pixels
+SCROLLS = """(of) => (({ scrollHeight, clientHeight }) => scrollHeight > clientHeight)(document.querySelector(of))"""
 
 
 def test_phone(visit):
@@ -366,6 +367,7 @@ def test_phone(visit):
     expect(how).to_contain_text("16 bars, 2 takes")
     fill(page, "bars", 64)
     expect(how).to_contain_text("64 bars")
+    assert page.evaluate(SCROLLS, ".mg-controls") is False  # all of them are on the page
     page.evaluate("scrollTo(0, 300)")
     page.locator("#mg-go").tap()
     first = page.locator(".mg-take").first
@@ -375,6 +377,7 @@ def test_phone(visit):
     assert page.evaluate("musicgen.app.composer.busy")
     for name in ("#mg-go", "#mg-dock-play"):
         expect(page.locator(name)).to_be_in_viewport(ratio=1)
+    page.wait_for_function("() => musicgen.desk.takes[0].now > 96 * 17")
     page.locator("#mg-go").tap()
     await_end(page)
     expect(first).to_be_in_viewport()
