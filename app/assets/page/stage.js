@@ -4,7 +4,17 @@ import { Hand } from "../roll/note_editing.js";
 import { addMenu, harmoniseMenu } from "../widgets/add_parts.js";
 import { cardParts, zoomButtons } from "../widgets/card.js";
 import { mixer } from "../widgets/mixer.js";
-import { action, count, fold, make, marked, menu, options } from "../widgets/parts.js";
+import {
+  able,
+  action,
+  byTouch,
+  count,
+  fold,
+  make,
+  marked,
+  menu,
+  options,
+} from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { signsMenu } from "../widgets/signs.js";
 import { playIn } from "../widgets/play_in.js";
@@ -15,6 +25,10 @@ const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HOW =
   "Click to add a note; drag a note to move it, or its right edge to resize it; drag with Shift to select. " +
   "Delete, Ctrl+A, C, X, V; arrows move notes, with Shift by octaves or in length, with Alt in velocity, as in the lane below; Q quantises.";
+const HOW_BY_TOUCH =
+  "Tap to add a note, or a note to select it; drag it to move it, or its right edge to resize it. " +
+  "The bin deletes the selected note; the lane below has velocities.";
+const NO_NOTES = "Select a note to delete it.";
 const GRIDS = [
   [2, "1/8"],
   [3, "1/8 triplet"],
@@ -44,11 +58,14 @@ function readingNotes() {
   return Object.assign(box, { show });
 }
 
-// The button that switches note editing; `changed` is called after each edit.
+// The buttons that switch note editing and delete the selected notes; `changed` is called after each edit.
 function pencilFor(app, roll, changed) {
   const edit = (piece, label) => (app.edit(piece, label), changed());
   const touch = (pitch, track) => app.player.touch(pitch, { track });
-  const hand = (roll.acts.hand = new Hand(roll, { edit, touch }));
+  const chose = () => able(bin, "Delete the selected notes", !roll.chosenNotes.size && NO_NOTES),
+    bin = marked("bin", "Delete notes", () => hand.remove(), "mg-chip mg-of-roll");
+  const hand = (roll.acts.hand = new Hand(roll, { edit, touch, chose }));
+  bin.show = () => ((bin.hidden = !app.drawing), chose());
   const turn = () => (pencil.switch(!hand.on), app.changed()),
     pencil = marked("pencil", "Edit notes", turn, "mg-chip mg-of-roll");
   pencil.switch = (on) => {
@@ -56,11 +73,13 @@ function pencilFor(app, roll, changed) {
     app.drawing = on;
     roll.high = on ? HIGHER : HIGH;
     pencil.ariaPressed = on;
-    if (on) (roll.select(null), app.say(HOW));
-    else if (app.words === HOW) app.say("");
+    const words = byTouch() ? HOW_BY_TOUCH : HOW;
+    if (on) (roll.select(null), app.say(words));
+    else if (app.words === words) app.say("");
+    if (on && byTouch()) roll.view.scrollIntoView(); // by touch, it no longer scrolls to the buttons below
   };
   pencil.switch(false);
-  return pencil;
+  return { pencil, bin };
 }
 
 // The grid of the notes that are drawn, moved, quantised and recorded.
@@ -110,7 +129,7 @@ function stageParts(app, { roll }, show) {
     hint = make("span", "mg-hint", "drag to select bars"),
     parts = { hint, title, idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
   parts.signs = signsMenu(app, roll);
-  parts.pencil = pencilFor(app, roll, show);
+  Object.assign(parts, pencilFor(app, roll, show));
   parts.grid = gridField(app);
   parts.score = new ScoreView(app, () => (parts.pencil.switch(false), app.changed()));
   parts.plan = planView(app, roll);
@@ -132,13 +151,13 @@ export function stagePart(app, lanesNow) {
     card = cardParts(app, () => desk.current, options),
     { facts, star, roll, bar, play, menu: save } = card,
     parts = stageParts(app, card, () => show()),
-    { hint, title, signs, idea, mix, played, pencil, grid, score, plan, read, zoom } = parts;
+    { hint, title, signs, idea, mix, played, pencil, bin, grid, score, plan, read, zoom } = parts;
   roll.view.classList.add("mg-of-roll");
   app.stageRoll = roll.canvas;
   const hands = make("span", "mg-hands", [star, newMenu(app), ...filePicker(app)]),
     head = make("div", "mg-head", [title, signs, facts, hands]),
     jobs = [addMenu(app), harmoniseMenu(app)],
-    actions = make("span", "mg-actions", [...jobs, grid, pencil, save]),
+    actions = make("span", "mg-actions", [grid, bin, ...jobs, pencil, save]),
     foot = make("div", "mg-foot", [play, zoom, hint, actions]),
     folds = make("div", "mg-folds", [mix, played, read]);
   const within = [head, idea, roll.view, score.box, plan.row, bar, foot, folds],
@@ -163,6 +182,7 @@ export function stagePart(app, lanesNow) {
     hint.hidden = app.drawing || score.on;
     facts.textContent = `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
+    bin.show();
     card.show(app.recorder.shown(entry), {
       lanes: lanesNow(),
       bars: Math.min(desk.open.chosen, bars),

@@ -1,5 +1,5 @@
-// Editing notes: with the pointer, draw, move, resize at the right edge, select with Shift; by keys, all of it. Each edit gives
-// a new piece.
+// Editing notes: with the pointer, draw, select, move, resize at the right edge, select more with Shift; by keys, all of it. Each
+// edit gives a new piece.
 import * as edits from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
@@ -26,7 +26,7 @@ const KEYS = {
 };
 
 export class Hand {
-  // `acts`: edit(piece, words), touch(pitch, track)
+  // `acts`: edit(piece, words), touch(pitch, track), chose()
   constructor(roll, acts) {
     Object.assign(this, { roll, acts, on: false, moving: null });
     roll.chosenNotes = new Set();
@@ -40,7 +40,13 @@ export class Hand {
     this.on = on;
     this.chosen.clear();
     this.roll.canvas.classList.toggle("mg-hand", on);
+    this.show();
+  }
+
+  // Show which notes are chosen.
+  show() {
     this.roll.draw();
+    this.acts.chose?.();
   }
 
   row(index) {
@@ -71,7 +77,7 @@ export class Hand {
     const edge = this.atEdge(index, tick),
       chosen = [...this.chosen];
     this.moving = { tick, pitch, lane, edge, before: roll.piece, chosen };
-    roll.draw();
+    this.show();
     return { move: (to) => this.move(to), end: () => this.up() };
   }
 
@@ -132,19 +138,24 @@ export class Hand {
     this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
 
+  // Delete the chosen notes.
+  remove() {
+    this.apply(DELETE, [...this.chosen]);
+  }
+
   // Set velocities, by the indices of notes.
   shade(velocities) {
     const { chosen, roll } = this,
       made = edits.shaded(roll.piece, velocities);
     if (made !== roll.piece) this.acts.edit(made, "changing velocities");
     roll.chosenNotes = chosen; // whose order stays
-    roll.draw();
+    this.show();
   }
 
   choose(rows) {
     const indices = rows.map((row) => edits.indexOf(this.roll.piece, row));
     this.roll.chosenNotes = new Set(indices.filter((index) => index >= 0));
-    this.roll.draw();
+    this.show();
   }
 
   // The handlers of a drag that chooses the notes of all lanes between two corners.
@@ -172,7 +183,7 @@ export class Hand {
     if (key === "a") this.choose(rowsOf(piece));
     else if (["c", "x"].includes(key) && chosen.size) {
       this.copied = [...chosen].map((index) => this.row(index));
-      if (key === "x") this.apply(DELETE, [...chosen]);
+      if (key === "x") this.remove();
     } else if (key === "v" && this.copied) {
       const rows = edits.pasted(piece, this.copied, edits.toGrid(piece, roll.played ?? 0));
       if (rows.length)

@@ -59,6 +59,9 @@ export function marked(sign, name, act, className = "mg-chip") {
   return button;
 }
 
+// Whether the page is used by fingers.
+export const byTouch = () => matchMedia("(pointer: coarse)").matches;
+
 export const rename = (button, name) => (button.ariaLabel = button.title = name);
 
 // Disable a button if one of the reasons is not false, and give it as the tooltip, which a press says (shortcuts.js). The

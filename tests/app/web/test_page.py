@@ -390,6 +390,21 @@ def test_phone(visit):
     fit_for_fingers(page, 20)
 
 
+def test_fingers(visit):
+    """A note is deleted by touch."""
+    page = visit(**PHONE)
+    page.get_by_role("button", name="Edit notes").tap()
+    expect(page.locator("#mg-dock [role=status]")).to_contain_text("The bin deletes")
+    rest(page)
+    before = page.evaluate(NOTES)
+    page.touchscreen.tap(*spot(page, before[0] + 1, before[2], before[4]))
+    page.get_by_role("button", name="Delete notes").tap()
+    assert page.evaluate(NOTES) == before[5:]
+    expect(page.get_by_role("button", name="Delete notes")).to_have_attribute(
+        "aria-disabled", "true"
+    )
+
+
 def fit_for_fingers(page: Page, least: int) -> None:
     """Check that there are many controls, all large enough, on a page no wider than the screen."""
     rest(page)
