@@ -14,6 +14,7 @@ import {
   marked,
   menu,
   options,
+  write,
 } from "../widgets/parts.js";
 import { planShown, planView } from "../widgets/plan_view.js";
 import { signsMenu } from "../widgets/signs.js";
@@ -28,6 +29,8 @@ const HOW =
 const HOW_BY_TOUCH =
   "Tap to add a note, or a note to select it; drag it to move it, or its right edge to resize it. " +
   "The bin deletes the selected note; the lane below has velocities.";
+const SELECT = "drag to select bars",
+  SELECT_BY_TOUCH = "Tap or drag over bar numbers to select bars.";
 const NO_NOTES = "Select a note to delete it.";
 const GRIDS = [
   [2, "1/8"],
@@ -126,7 +129,7 @@ function newMenu(app) {
 function stageParts(app, { roll }, show) {
   const { desk } = app;
   const title = make("h2", "", "…"),
-    hint = make("span", "mg-hint", "drag to select bars"),
+    hint = make("span", "mg-hint", SELECT),
     parts = { hint, title, idea: ideaPart(app), mix: mixer(app), played: playIn(app) };
   parts.signs = signsMenu(app, roll);
   Object.assign(parts, pencilFor(app, roll, show));
@@ -180,6 +183,7 @@ export function stagePart(app, lanesNow) {
   function showPiece(entry) {
     const bars = barCount(entry.piece);
     hint.hidden = app.drawing || score.on;
+    write(hint, byTouch() ? SELECT_BY_TOUCH : SELECT);
     facts.textContent = `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
     bin.show();

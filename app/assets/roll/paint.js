@@ -4,9 +4,9 @@ import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { paintPlan, paintPlanNames } from "./plan.js";
 import { below, paintVelocities, paintVelocityName } from "./velocity.js";
 
-export const FLAG = 18; // pixels of height
-const RULER = 20,
-  CHORDS = 18;
+export const FLAG = 18, // pixels of height
+  RULER = 20;
+const CHORDS = 18;
 const NAME = 13, // height of the name of a track
   NAMED = 0.3; // of the lane, covered by a name at most
 export const GUTTER = 64; // pixels of width of the left edge, with keys and names

@@ -1,6 +1,8 @@
 // Dispatches presses on a roll: moving the end of the prompt, editing notes, editing the plan, selecting tracks at their heads,
-// or selecting bars, by touch only on the ruler. A press without a drag seeks, or on the chords lets them be typed.
+// or selecting bars, by touch only on the ruler. A press without a drag seeks, on the chords lets them be typed, and on the
+// ruler, by touch, selects a bar.
 import { barAt, barCount, lineNear } from "../music/piece.js";
+import { RULER, rulerOf } from "./paint.js";
 import { bending } from "./plan.js";
 import { shading } from "./velocity.js";
 
@@ -43,7 +45,7 @@ function dragOf(roll, event) {
   const { hand } = roll.acts,
     place = roll.placeAt(event);
   roll.canvas.focus({ preventScroll: true });
-  if (place.part === "end") return { move: (to) => moveEnd(roll, to) };
+  if (place.part === "end") return movingEnd(roll, event);
   if (hand?.on && place.part === "notes") return hand.down(event, place);
   if (place.part === "velocity") return shading(roll, event);
   if (place.part === "track" && event.pointerType !== "touch") return picking(roll, place.lane);
@@ -66,7 +68,17 @@ function picking(roll, lane) {
   };
 }
 
-// Move the end of the prompt; a slider of the settings does the same by keys.
+// Move the end of the prompt; next to it, a touch without a drag is one of the ruler.
+function movingEnd(roll, begun) {
+  const drag = choosing(roll, begun);
+  let moved = false;
+  return {
+    move: (event) => ((moved ||= isDrag(begun, event)), moved && moveEnd(roll, event)),
+    end: (event) => moved || !isOnNumber(roll, event) || drag.end(event),
+  };
+}
+
+// A slider of the settings does the same by keys.
 function moveEnd(roll, event) {
   const bars = Math.max(1, lineNear(roll.piece, roll.tickAt(event)));
   if (bars === roll.bars) return;
@@ -74,12 +86,21 @@ function moveEnd(roll, event) {
   roll.acts.choose?.(bars);
 }
 
+const isDrag = (begun, { clientX }) => Math.abs(clientX - begun.clientX) >= SLOP;
+
+// Whether a touch is on a number of the ruler.
+function isOnNumber(roll, event) {
+  const y = roll.yAt(event),
+    ruler = rulerOf(roll);
+  return event.pointerType === "touch" && y >= ruler - RULER && y < ruler;
+}
+
 function choosing(roll, begun) {
   const from = roll.tickAt(begun);
   let moved = false;
   return {
     move(event) {
-      moved ||= Math.abs(event.clientX - begun.clientX) >= SLOP;
+      moved ||= isDrag(begun, event);
       const [low, high] = [from, roll.tickAt(event)].sort((a, b) => a - b),
         bars = barCount(roll.piece),
         first = barAt(roll.piece, low),
@@ -92,14 +113,26 @@ function choosing(roll, begun) {
 }
 
 function press(roll, event) {
+  if (isOnNumber(roll, event)) return pressNumber(roll, event);
   if (roll.placeAt(event).part === "chords") return pressChord(roll, event);
   if (roll.range) roll.select(null);
   roll.acts.seek?.(Math.min(roll.tickAt(event), roll.piece.lines.at(-1)));
 }
 
+const barUnder = (roll, event) =>
+  Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event)));
+
+// Select a bar, or no longer.
+function pressNumber(roll, event) {
+  const first = barUnder(roll, event),
+    { range } = roll,
+    isSelected = range && first >= range.first && first < range.stop;
+  roll.select(isSelected ? null : { first, stop: first + 1 });
+}
+
 // Select the bar of a chord, or keep the selected bars around it, to type its chords.
 function pressChord(roll, event) {
-  const first = Math.min(barCount(roll.piece) - 1, barAt(roll.piece, roll.tickAt(event))),
+  const first = barUnder(roll, event),
     { range } = roll;
   if (!range || first < range.first || first >= range.stop) roll.select({ first, stop: first + 1 });
   roll.acts.chord();

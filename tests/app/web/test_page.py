@@ -391,8 +391,14 @@ def test_phone(visit):
 
 
 def test_fingers(visit):
-    """A note is deleted by touch."""
+    """A bar is selected, and a note deleted, by touch."""
     page = visit(**PHONE)
+    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("Tap or drag over bar numbers")
+    for _ in range(2):  # once more, and it is no longer selected
+        selected = page.locator(".mg-stage .mg-range-bar").is_visible()
+        page.locator(".mg-stage canvas").tap(position={"x": 72, "y": 28})
+        expect(page.locator(".mg-stage .mg-range-bar")).to_be_visible(visible=not selected)
+    expect(page.locator(".mg-stage .mg-range-words")).to_have_text("Bar 1")
     page.get_by_role("button", name="Edit notes").tap()
     expect(page.locator("#mg-dock [role=status]")).to_contain_text("The bin deletes")
     rest(page)
