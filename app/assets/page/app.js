@@ -15,7 +15,7 @@ import {
   without,
 } from "../music/piece.js";
 import { Composer } from "./compose.js";
-import { count, download, fileName } from "../widgets/parts.js";
+import { barsLabel, count, download, fileName } from "../widgets/parts.js";
 import { asKept } from "../widgets/save_menu.js";
 
 const MOST_BYTES = 1 << 20;
@@ -286,15 +286,14 @@ export class App {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
-    const isEnd = act === "end",
-      bars = isEnd ? [stop, barCount(piece)] : [first, stop],
-      label = isEnd ? "cutting the end" : "deleting bars";
-    const [from, to] = bars,
-      changes = [cutOf(piece, from, to)];
-    return this.edit(without(piece, from, to), label, {
+    const [from, to] = act === "cut" ? [stop, barCount(piece)] : [first, stop],
+      changes = [cutOf(piece, from, to)],
+      label = barsLabel({ first: from, stop: to });
+    this.edit(without(piece, from, to), "deleting bars", {
       changes,
       region: regionWithout(region, from, to),
     });
+    this.say(`Deleted ${label}; Undo brings ${to - from > 1 ? "them" : "it"} back.`);
   }
 
   // Write typed chords over some bars and as many after them as are typed, as the models take them; `filled` is called with

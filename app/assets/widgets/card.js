@@ -10,7 +10,7 @@ import { saveMenu } from "./save_menu.js";
 const ACTS = {
   rewrite: "Rewrite",
   continue: "Continue from here",
-  end: "End the piece here",
+  cut: "Cut after these bars",
   loop: "Loop",
   delete: "Delete",
 };
@@ -57,9 +57,10 @@ function showActs(acts, { model, composer }, { piece, state }, { first, stop }, 
   acts.rewrite.textContent =
     ACTS.rewrite + (picked.length ? ` ${count(picked.length, "track")}` : "");
   // The others act on all tracks.
-  for (const one of ["continue", "end", "delete"]) acts[one].hidden = picked.length > 0;
+  for (const one of ["continue", "cut", "delete"]) acts[one].hidden = picked.length > 0;
   able(acts.continue, `Continue after bar ${stop}`, busy);
-  able(acts.end, `End the piece after bar ${stop}`, growing, last);
+  acts.cut.textContent = stop - first > 1 ? ACTS.cut : "Cut after this bar";
+  able(acts.cut, `Delete all after bar ${stop}`, growing, last);
   able(acts.delete, `Delete ${bars}; later bars move forward`, growing, all);
 }
 

@@ -169,8 +169,8 @@ export const tests = {
     app.bars("take", "delete", { first: 0, stop: 1 });
     const { current } = desk;
     equal([current.parent, current.piece.lines.length - 1, current.region, current.provenance], ["take", 3, { first: 1, stop: 3, tracks: null }, { prompt_bars: null, edited: true, written_bars: null }]);
-    app.bars(current.id, "end", { first: 0, stop: 2 });
-    equal([desk.current.piece.lines.length - 1, desk.current.region], [2, { first: 1, stop: 2, tracks: null }]);
+    app.bars(current.id, "cut", { first: 0, stop: 2 });
+    equal([desk.current.piece.lines.length - 1, desk.current.region, app.words], [2, { first: 1, stop: 2, tracks: null }, "Deleted bar 3; Undo brings it back."]);
     app.undo();
     app.undo();
     app.undo();
