@@ -94,6 +94,7 @@ const hasEntry = shape({
   notices: optional(list(shape({ text: isText }), MOST_WORDS)),
   remarks: optional(list(isText, MOST_WORDS)),
   goals: optional(isGoals),
+  reached: optional(shape(each(isCount, "bars", "of"))),
   // Checked by who applies them.
   edits: optional(list(shape({ change: isText }))),
   ...each(optional(shape({ ticks_per_beat: isCount })), "reading", "keptReading"),

@@ -1,7 +1,7 @@
 // The desk: all pieces and takes (entries), which of them are open, the settings, and the steps of undo. It does not need a
 // page. Finished entries are immutable; a step stores what was open.
 
-import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
+import { barAt, barCount, countIn, trimmed, withBars } from "../music/piece.js";
 
 const MOST_STEPS = 200,
   MOST_STARRED = 8; // takes that stay in the list
@@ -289,18 +289,22 @@ export class Desk extends Watched {
 // keep the length of the piece.
 export function interrupted(entry) {
   if (entry.state !== "running") return entry;
-  if (entry.how && entry.how !== "continue")
-    return { ...entry, state: "stopped", chosen: barCount(entry.piece) };
-  const { piece, region, now = 0 } = entry,
-    bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
+  const { piece, region, now = 0, how } = entry,
+    bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1)),
+    reached = { bars: bars - region.first, of: region.stop - region.first },
+    left = { ...entry, state: "stopped", reached };
+  if (how && how !== "continue") return { ...left, chosen: barCount(piece) };
   return {
-    ...entry,
-    state: "stopped",
+    ...left,
     chosen: bars,
     region: { ...region, stop: Math.min(region.stop, bars) },
     piece: withBars(piece, bars),
   };
 }
+
+// Whether an entry was interrupted before anything was written.
+export const isUnbegun = ({ reached, piece, region, now = 0 }) =>
+  Boolean(reached) && now <= piece.lines[region.first] && !countIn(piece, region);
 
 // An edit of an entry that is still being written, cut to the bars so far.
 export function soFar(entry, made) {

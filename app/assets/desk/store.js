@@ -1,5 +1,5 @@
 // Stores desks between visits in the browser's database. A desk belongs to one tab; another tab gets a copy.
-import { Desk, interrupted, newId } from "./state.js";
+import { Desk, interrupted, isUnbegun, newId } from "./state.js";
 
 const NAME = "musicgen",
   DESKS = "desks",
@@ -55,7 +55,9 @@ export class Store {
     const own = sessionStorage.getItem("musicgen-desk");
     let saved = desks.find((one) => one.id === own) ?? desks[0];
     if (saved && !(await lockDesk(saved.id, own))) saved = { ...saved, id: newId() };
-    const desk = saved ? new Desk(saved, await this.entriesOf(new Desk(saved).needed)) : new Desk();
+    const entries = saved ? await this.entriesOf(new Desk(saved).needed) : [],
+      desk = new Desk(saved, entries);
+    desk.withdraw(entries.filter(isUnbegun).map((entry) => entry.id));
     if (desk.id !== own) await lockDesk(desk.id);
     sessionStorage.setItem("musicgen-desk", desk.id);
     this.sweep(desk).catch(() => {}); // the next visit tries again

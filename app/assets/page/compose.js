@@ -1,6 +1,6 @@
 // Requests for music: streams the notes of the takes to the desk as they are written.
 import { bytesFrom } from "../desk/file.js";
-import { interrupted, newId } from "../desk/state.js";
+import { interrupted, isUnbegun, newId } from "../desk/state.js";
 import { chordsAfter } from "../music/chords.js";
 import { Clock } from "../music/clock.js";
 import { listed } from "../music/naming.js";
@@ -280,10 +280,9 @@ export class Composer {
 
   // Keep what was written before the request failed.
   leave(run) {
-    for (const id of run.ids ?? []) {
-      const entry = this.app.desk.entries.get(id);
-      if (entry?.state === "running") this.#put(interrupted(entry));
-    }
+    const left = (run.ids ?? []).map((id) => interrupted(this.app.desk.entries.get(id)));
+    for (const entry of left) if (entry.reached) this.#put(entry);
+    this.app.withdraw(left.filter(isUnbegun).map(({ id }) => id));
   }
 
   stop() {

@@ -12,12 +12,14 @@ const hint = (verb) => `Press ${verb}: new takes appear here, and you can play t
 const isChords = (region) => region.tracks?.length === 0;
 
 // Describe a take with `fresh` new notes, of which the first of `draw` is shown; silence is a valid result of rewriting bars.
-function factsOf({ state, how, seed, region, provenance }, { fresh, draw, verb }) {
-  if (isChords(region)) return state === "running" ? "Chords" : `New chords · seed ${seed}`;
+function factsOf({ state, how, seed, region, provenance, reached }, { fresh, draw, verb }) {
+  const cut = reached ? ` · interrupted after ${reached.bars} of ${count(reached.of, "bar")}` : "";
+  if (isChords(region)) return state === "running" ? "Chords" : `New chords${cut} · seed ${seed}`;
   if (state === "running")
     return count(fresh, "new note") + (draw > 1 ? ` · first of ${draw}` : "");
   const best = provenance?.best_of ? ` · best of ${provenance.best_of}` : "";
-  if (fresh) return `${count(fresh, "new note")} · seed ${seed}${best}`;
+  if (fresh) return `${count(fresh, "new note")}${cut} · seed ${seed}${best}`;
+  if (reached) return "Interrupted before its first note";
   if (how === "infill") return `These bars are now empty · seed ${seed}`;
   return `The model wrote no notes; press ${verb} to try again.`;
 }

@@ -15,6 +15,7 @@ from tests.app.web.hands import (
     await_end,
     begin,
     desk,
+    fill,
     go_on,
     open_example,
     playback,
@@ -52,6 +53,25 @@ def test_reload(page: Page):
     expect(page.locator(".mg-take")).to_have_count(2)
     expect(page.locator(".mg-take .mg-star[aria-pressed=true]")).to_have_count(1)
     expect(page.locator("#mg-tempo input[type=number]")).to_have_value("168")
+
+
+def test_takes_that_a_reload_interrupts_say_so_and_empty_ones_go(page: Page):
+    def interrupt(when: str) -> None:
+        page.locator("#mg-go").click()
+        page.wait_for_function(f"() => musicgen.desk.takes.{when}")
+        saved(page)
+        again(page)
+
+    fill(page, "bars", 64)
+    page.evaluate("musicgen.app.composer.grow = () => {}")  # as before the first note
+    interrupt("length")
+    expect(page.locator(".mg-take")).to_have_count(0)
+    interrupt("some(({ now }) => now > 96 * 20)")
+    expect(page.locator(".mg-take")).to_have_count(2)
+    bars = page.evaluate("musicgen.desk.takes[0].region.stop") - 16
+    assert 0 < bars < 64
+    facts = page.locator(".mg-take .mg-facts").first
+    expect(facts).to_contain_text(f"interrupted after {bars} of 64 bars")
 
 
 def test_a_project_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):

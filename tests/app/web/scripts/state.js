@@ -1,5 +1,5 @@
 // The desk: nothing is lost, and every step can be undone and redone.
-import { Desk, interrupted } from "../../../../app/assets/desk/state.js";
+import { Desk, interrupted, isUnbegun } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { equal, ok, piece, throws } from "./check.js";
 
@@ -135,10 +135,12 @@ export const tests = {
   },
   "an interrupted take is kept as written so far"() {
     const left = interrupted(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
-    equal([left.state, left.chosen, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
+    equal([left.state, left.chosen, left.piece.lines.length, left.region.stop, left.reached], ["stopped", 2, 3, 2, { bars: 1, of: 3 }]);
     equal(interrupted(entry()).state, "done");
     const restored = interrupted(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
     equal([restored.state, restored.chosen, restored.piece.lines.length, restored.region.stop], ["stopped", 4, 5, 3]); // later bars stay
+    const at = (now) => interrupted(entry({ state: "running", now, region: { first: 2, stop: 4, tracks: null } }));
+    equal([at(96), at(97), entry()].map(isUnbegun), [true, false, false]);
   },
   "a desk is saved as a file and read again; a truncated file is refused"() {
     const { desk, song } = worked();
