@@ -91,7 +91,15 @@ export function addMenu(app) {
   }
   chosen.addEventListener("change", show);
   other.addEventListener("input", show);
-  other.addEventListener("change", () => (other.take(), show()));
+  // A press elsewhere in the menu ends the typing; a row added before its release would move what is pressed.
+  const typed = () => (other.take(), show());
+  let pressed = false;
+  box.list.addEventListener("mousedown", () => (pressed = true));
+  addEventListener("mouseup", () => (pressed = false));
+  other.addEventListener("change", () => {
+    if (!pressed) return typed();
+    addEventListener("mouseup", () => setTimeout(typed), { once: true });
+  });
   return Object.assign(box, { show });
 }
 
