@@ -3,7 +3,8 @@
 import { chordSign } from "./keys.js";
 import { barCount } from "./piece.js";
 
-const signOf = ({ centre = 1 }, [, chord, , symbol]) => chordSign(chord, centre, symbol) || "none";
+export const NONE = "N.C.";
+const signOf = ({ centre = 1 }, [, chord, , symbol]) => chordSign(chord, centre, symbol) || NONE;
 const isWithin = ({ lines }, { first, stop }, tick) =>
   tick >= lines[first] && (stop >= lines.length - 1 || tick < lines[stop]);
 const inBar = (piece, bar) =>
@@ -26,6 +27,9 @@ export const chordLine = (piece, { first, stop }) =>
 
 export const hasGuess = (piece, range) =>
   piece.chords.some(([tick, , isGuess]) => isGuess && isWithin(piece, range, tick));
+
+export const hasLocked = (piece, range) =>
+  piece.chords.some(([tick, , isGuess]) => !isGuess && isWithin(piece, range, tick));
 
 // The chords after the prompt, repeated by what continues it; "" if none of them is given.
 export function chordsAfter(piece, prompt, bars) {

@@ -1,7 +1,7 @@
 // The actions of the page: its parts call them, and watch the desk for changes.
 import { ENDING, bytesFrom, bytesOf, readDesk, writeDesk } from "../desk/file.js";
 import { interrupted, newId, soFar } from "../desk/state.js";
-import { withChords, withLocks } from "../music/chords.js";
+import { hasLocked, withChords, withLocks } from "../music/chords.js";
 import { changesBetween, joined } from "../music/edits.js";
 import { partOf } from "../music/naming.js";
 import {
@@ -297,8 +297,9 @@ export class App {
   }
 
   // Write typed chords over some bars and as many after them as are typed, as the models take them; `filled` is called with
-  // these bars.
+  // these bars. An empty text unlocks those that they have.
   typeChords({ first, stop }, text, filled = () => {}) {
+    if (/^[\s|]*$/.test(text)) return this.#freeChords({ first, stop }, filled);
     return this.attempt("", async () => {
       const { bars, said } = await this.requests.chords(text, first + 1),
         range = { first, stop: Math.max(stop, first + bars.length) },
@@ -313,6 +314,15 @@ export class App {
         filled(range);
       };
     });
+  }
+
+  #freeChords(range, filled) {
+    const { piece } = this.desk.current,
+      bars = barsLabel(range),
+      freed = `The chords of ${bars} are unlocked: what is written may have others.`;
+    this.lockChords(range, false);
+    this.say(hasLocked(piece, range) ? freed : `No chords of ${bars} are locked.`);
+    filled(range);
   }
 
   lockChords(range, isLocked) {

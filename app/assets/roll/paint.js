@@ -1,4 +1,5 @@
 // Paints the visible part of a piano roll on its canvas, so that the length of the piece does not matter.
+import { NONE } from "../music/chords.js";
 import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { paintPlan, paintPlanNames } from "./plan.js";
@@ -161,7 +162,7 @@ function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   let free = gutter;
   for (const [tick, text, isGuess, symbol] of piece.chords) {
     const at = x(tick),
-      sign = chordSign(text, piece.centre ?? 1, symbol),
+      sign = chordSign(text, piece.centre ?? 1, symbol) || (isGuess ? "" : NONE),
       name = isGuess && sign ? `${sign}?` : sign;
     pen.font = pen.font.replace(/^(600 )?/, isGuess ? "" : "600 ");
     if (at > width) break;

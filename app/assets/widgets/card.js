@@ -120,6 +120,11 @@ function chordField(app, roll, entryOf) {
     input = make("input", "mg-chords", "", more),
     lock = action("", () => app.lockChords(roll.range, hasGuess(entryOf().piece, roll.range))),
     box = make("span", "mg-pair", [input, lock]);
+  // An emptied field unlocks when it is left; the press on the button that leaves it would lock again.
+  lock.addEventListener(
+    "pointerdown",
+    () => (input.value ||= chordLine(entryOf().piece, roll.range)),
+  );
   let typed = null; // the bars for which the text is not stored: what cannot be read stays, to be mended
   const filled = (range) => {
     passFocus(box, roll.canvas);
@@ -139,7 +144,7 @@ function chordField(app, roll, entryOf) {
     const guess = hasGuess(piece, range);
     lock.textContent = guess ? "Lock chords" : "Unlock chords";
     const locks = `Keep the chords of ${bars} in all that is written`,
-      none = !input.value && "There are no chords here yet; type them.";
+      none = !chordLine(piece, range) && "There are no chords here yet; type them.";
     able(lock, guess ? locks : `Let the chords of ${bars} be written anew`, none);
   }
   return Object.assign(box, { show, input });

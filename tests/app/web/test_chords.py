@@ -89,3 +89,7 @@ def test_chords_are_locked_and_asked_for(page: Page):
     assert chords_at(page)[5][1] == 0
     assert page.evaluate(f"{asked}.chords").startswith(line)
     assert page.evaluate(f"{asked}.keepsChords")
+    choose_bars(page, 5, 5)
+    typed(page, "")  # unlocks them
+    assert [chords_at(page)[bar][1] for bar in (5, 6)] == [1, 0]
+    expect(field).not_to_have_value("")

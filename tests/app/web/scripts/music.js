@@ -193,8 +193,8 @@ export const tests = {
     equal([chordLine(song, { first: 0, stop: 4 }), chordLine(song, { first: 2, stop: 3 }), hasGuess(song, { first: 2, stop: 3 })], ["C | F G7 |  | Am", "G7", false]);
     const { piece: typed, changes } = withChords(song, { first: 1, stop: 3 }, [[["F_M", ""], ["G_7", ""]], [["D_7", "D7♭9/A"], ["N_N", ""]]]);
     equal(typed.chords, [[0, "C_M", 1], [48, "F_M", 1], [72, "G_7", 1], [96, "D_7", 0, "D7♭9/A"], [120, "N_N", 0, ""], [144, "A_m", 1]]);
-    equal(changes, [{ change: "chords", ticks: [0, 48, 72, 96, 120, 144], symbols: ["C", "F", "G7", "D7♭9/A", "none", "Am"], guesses: [1, 1, 1, 0, 0, 1] }]);
-    equal([chordsAfter(typed, 2, 8), chordsAfter(typed, 3, 8), chordsAfter(typed, 4, 8), chordsAfter(song, 1, 8)], ["D7♭9/A none | Am", "", "", ""]);
+    equal(changes, [{ change: "chords", ticks: [0, 48, 72, 96, 120, 144], symbols: ["C", "F", "G7", "D7♭9/A", "N.C.", "Am"], guesses: [1, 1, 1, 0, 0, 1] }]);
+    equal([chordsAfter(typed, 2, 8), chordsAfter(typed, 3, 8), chordsAfter(typed, 4, 8), chordsAfter(song, 1, 8)], ["D7♭9/A N.C. | Am", "", "", ""]);
     const locked = withLocks(song, { first: 0, stop: 4 }, true);
     equal([hasGuess(locked.piece, { first: 0, stop: 4 }), hasGuess(withLocks(locked.piece, { first: 1, stop: 2 }, false).piece, { first: 1, stop: 2 })], [false, true]);
     const own = withChords(locked.piece, { first: 1, stop: 2 }, [[["E_m", ""]]]); // a file with its own chords changes there alone

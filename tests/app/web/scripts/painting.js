@@ -97,9 +97,9 @@ export const tests = {
     equal(prompt - plain, 18);
   },
   "lines do not cross chord names, and bar numbers end with the piece"() {
-    const chords = [[0, "G_m"], [48, "Bb_M"], [96, "Eb_M"], [192, "C_M"]], { roll, paintNow, texts } = rolled(song(4, { chords, centre: -2 }));
+    const chords = [[0, "G_m"], [48, "Bb_M"], [96, "Eb_M"], [144, "N_N", 0], [168, "N_N", 1], [192, "C_M"]], { roll, paintNow, texts } = rolled(song(4, { chords, centre: -2 }));
     const said = texts(), named = said.filter(({ text }) => /[A-G]/.test(text) && !/\d/.test(text)), [{ y }] = named;
-    equal(named.map(({ text }) => text), ["Gm", "B♭", "E♭"]);
+    equal(named.map(({ text }) => text), ["Gm", "B♭", "E♭", "N.C."]);
     equal(numbersIn(said).map(({ text }) => text), ["1", "2", "3", "4"]);
     const through = boxes(paintNow().all).filter(({ given: [x, top, wide, tall] }) => x > roll.gutter && wide <= 1 && top < y + 9 && top + tall > y - 7);
     equal(through, []);
