@@ -31,6 +31,7 @@ from tokenization.score import (
     Texts,
     Track,
 )
+from tokenization.wording import Remark
 
 HEADER, HEADER_BYTES = b"MThd", 14
 TRACK = b"MTrk"
@@ -312,7 +313,7 @@ BLANKS = "\0 \t\r\n"
 NEVER = -1  # the tick at which an unreleased pedal is released: at the end of the track
 LONGEST_HANGING_BEATS = 4  # of a note without an end
 CLIPPED = bytes(min(value, 127) for value in range(256))
-DAMAGED = "The file is damaged; it was read as far as possible."
+DAMAGED = Remark("The file is damaged; it was read as far as possible.")
 
 
 def read_midi(

@@ -31,7 +31,7 @@ from tests.tokenization.notation.scores import bars, note, rest, score
 from tests.tools.page.own_files import own_files
 from tokenization.formats import midi
 from tokenization.language import language
-from tokenization.midi.reading import read_midi
+from tokenization.midi.reading import DAMAGED, read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Score
 
@@ -175,6 +175,12 @@ def test_a_piece_is_shown_as_each_model_reads_it(actions: PageActions):
     assert any("Left out: " in one["text"] for one in piano["notices"])
     for name in EXAMPLES:
         assert actions.open_example(name, MODEL)["chosen"] == 16
+
+
+def test_it_is_a_notice_that_a_file_is_damaged(actions: PageActions):
+    opened = actions.open(JAZZ[:-100], "half.mid", MODEL)
+    assert [one["text"] for one in opened["notices"]] == [DAMAGED]
+    assert DAMAGED not in opened["remarks"]
 
 
 def test_files_are_not_read_in_the_server_process(actions: PageActions, monkeypatch):
