@@ -195,12 +195,12 @@ class PageActions:
                 if time.monotonic() > told + WAITS_SECONDS:
                     yield {"state": "running", "takes": []}
                     told = time.monotonic()
-                if job.steps == seen:
+                if job.written == seen:
                     continue
                 # A wait counts, so that all views of a client take a fifth of the time at most.
                 since = time.monotonic()
                 with alone.held:
-                    seen = job.steps
+                    seen = job.written
                     view = streamed.more(job.bars)
                 spent = time.monotonic() - since
                 if view is not None:

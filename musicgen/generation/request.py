@@ -124,6 +124,11 @@ class Progress:
         return max(map(len, self.rows), default=0)
 
     @property
+    def written(self) -> int:
+        """The number of tokens of all variations, some of which may begin when others have ended."""
+        return sum(map(len, self.rows))
+
+    @property
     def bars(self) -> int:
         """The least number of bars begun since the first token among the variations still being written."""
         return self._bars

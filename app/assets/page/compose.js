@@ -236,7 +236,8 @@ export class Composer {
     requests.settle(run.id, number).catch(() => run.settled.delete(number));
   }
 
-  // Measure the progress of the slowest take: the fraction done, and the bar.
+  // Measure the progress of all takes together, as some may be written after others: the fraction done, and the bar. It
+  // stays where it is while a take goes on from another draw, which may be behind.
   measure(run, view) {
     const parts = view.takes.map(({ number, now }) => {
       const { piece, region } = this.entry(run, number),
@@ -245,7 +246,8 @@ export class Composer {
       run.bars = region.stop - region.first;
       return (now - from) / Math.max(1, to - from);
     });
-    run.part = Math.min(1, ...parts);
+    const mean = parts.reduce((sum, part) => sum + part, 0) / Math.max(1, parts.length);
+    run.part = Math.max(run.part, Math.min(1, mean));
     run.bar = Math.min(run.bars, 1 + Math.floor(run.part * run.bars));
   }
 

@@ -92,7 +92,7 @@ def test_a_disconnect_ends_work_that_has_not_begun(actions: PageActions, monkeyp
     monkeypatch.setattr(actions_module, "WAITS_SECONDS", 0.0)
     left: list[bool] = []
     waiting = SimpleNamespace(
-        steps=0, bars=0, wait=lambda _: False, cancel=lambda: left.append(True)
+        written=0, bars=0, wait=lambda _: False, cancel=lambda: left.append(True)
     )
     composer: Any = SimpleNamespace(requests=1, take=lambda *_, **__: waiting)
     own = PageActions(actions.models, composer, actions.reader)
@@ -112,7 +112,7 @@ def test_the_views_of_a_client_take_a_fifth_of_the_time(actions, requests: int, 
 
     def wait(seconds: float) -> bool:
         nonlocal now
-        now, one.steps = now + seconds, one.steps + 1
+        now, one.written = now + seconds, one.written + 1
         pauses.append(seconds)
         return len(pauses) > 8
 
@@ -131,7 +131,7 @@ def test_the_views_of_a_client_take_a_fifth_of_the_time(actions, requests: int, 
         def __exit__(self, *_: object) -> None:
             pass
 
-    one = SimpleNamespace(steps=0, bars=0, bound=None, wait=wait, cancel=lambda: None)
+    one = SimpleNamespace(steps=0, written=0, bars=0, bound=None, wait=wait, cancel=lambda: None)
     composer: Any = SimpleNamespace(requests=1, take=lambda *_, **__: one)
     own, lock = PageActions(actions.models, composer, actions.reader), SimpleNamespace(held=Taken())
     work = SimpleNamespace(model=None, order=lambda: None, check=lambda: None)

@@ -12,7 +12,7 @@ const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 // An app with a song on the stage; `compose` adds two running takes of it.
 function working() {
   const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, unload: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), setLoop: (ticks) => (player.round = ticks) };
-  const app = new App({ facts: { models: [{ name: "m" }], sampling: [] }, desk: new Desk(), requests: {}, player }), stopped = [];
+  const app = new App({ facts: { models: [{ name: "m" }], sampling: [], examples: [] }, desk: new Desk(), requests: {}, player }), stopped = [];
   app.composer.stop = () => stopped.push(app.composer.run?.id);
   const entry = (id, more) => ({ ...app.blank("file", "song"), id, piece: bars(4), bars: 4, chosen: 4, model: "m", ...more });
   app.desk.show(entry("song"), "opening a file");
@@ -162,6 +162,12 @@ export const tests = {
     app.openNothing();
     await app.composer.start({ kind: "continue" });
     equal(said, ["Reading the piece…", "Composing bar 1 of 8", "Stopping…", "Waiting for the first notes…", "Composing bar 1 of 8", "Stopping…"]);
+  },
+  "progress is that of all takes, of which one may be written after another, and never goes back"() {
+    const { app, desk, entry } = working(), region = { first: 0, stop: 4, tracks: null }, run = { ids: ["a", "b"], part: 0 };
+    for (const id of run.ids) desk.put(entry(id, { kind: "take", region }));
+    const at = (...now) => (app.composer.measure(run, { takes: now.map((tick, number) => ({ number, now: tick })) }), `${run.part} ${progressOf(run)}`);
+    equal([at(0, 0), at(96, 0), at(48, 0), at(192, 96), at(192, 192)], ["0 Composing bar 1 of 4", "0.25 Composing bar 2 of 4", "0.25 Composing bar 2 of 4", "0.75 Composing bar 4 of 4", "1 Composing bar 4 of 4"]);
   },
   "the new part of a take follows deleted bars"() {
     const { app, desk, entry } = working(), region = { first: 2, stop: 4, tracks: null };
