@@ -37,6 +37,7 @@ export class App {
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.underWay = null; // the promise of what is being opened
+    this.doing = ""; // what is said meanwhile
     this.words = this.trouble = ""; // the message at the bottom of the page, or the error in its place
     this.changed = () => {}; // shows the new state
   }
@@ -49,6 +50,11 @@ export class App {
   fail(trouble) {
     Object.assign(this, { words: "", trouble });
     this.changed();
+  }
+
+  // Say how far the program is loaded, and then what it opens.
+  loaded(words) {
+    this.say(words || (this.underWay ? this.doing : ""));
   }
 
   get model() {
@@ -67,7 +73,7 @@ export class App {
   }
 
   async #attempt(words, act, isLatest) {
-    this.say(words);
+    this.say((this.doing = words));
     try {
       const done = await act();
       if (!isLatest()) return;
@@ -101,7 +107,10 @@ export class App {
 
   openExample(example) {
     const more = { kind: "example", example, fileName: `${example}.mid` };
-    return this.attempt("", () => this.#open({ example }, more, "opening an example"));
+    const { title } = this.facts.examples.find(({ name }) => name === example) ?? {};
+    return this.attempt(title ? `Reading ${title}…` : "", () =>
+      this.#open({ example }, more, "opening an example"),
+    );
   }
 
   openNothing() {

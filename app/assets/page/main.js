@@ -97,7 +97,7 @@ async function start() {
   const app = new App({ facts, desk, requests, player }),
     parts = partsOf(app, root),
     { stage, takes } = parts;
-  answerer.tell = (words, trouble) => (trouble ? app.fail(trouble) : app.say(words));
+  answerer.tell = (words, trouble) => (trouble ? app.fail(trouble) : app.loaded(words));
   // For the browser's console and for tests.
   const rolls = { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) };
   window.musicgen = { app, desk, player, store, requests, rolls };

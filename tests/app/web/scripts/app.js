@@ -80,6 +80,16 @@ export const tests = {
     app.undo();
     equal([desk.open.current, stopped], ["song", []]);
   },
+  "what is opened is said again once the program is loaded"() {
+    const { app } = working();
+    app.facts.examples.push({ name: "c", title: "Piano in C" });
+    app.requests = { open: () => new Promise(() => {}) };
+    app.openExample("c");
+    const said = ["Starting…", ""].map((words) => (app.loaded(words), app.words));
+    app.supersede();
+    app.loaded("");
+    equal([...said, app.words], ["Starting…", "Reading Piano in C…", ""]);
+  },
   async "an opening superseded by another is dropped, and a request waits for the piece being opened"() {
     const { app, desk } = working(), opened = { piece: piece([]), title: "Example", model: "m", bars: 0, chosen: 0, notices: [], remarks: [] }, asked = [];
     let come;
