@@ -150,12 +150,23 @@ export function check(id, label, more = {}) {
   return Object.assign(box, { input, show });
 }
 
-// A popover: closes on Escape, on a click elsewhere or on an item, and when it loses the focus.
+// A popover: closes on Escape, on a click elsewhere or on an item, and when it loses the focus. The arrows open it and move
+// between its items.
 export function menu(name, items = [], className = "mg-menu") {
   const list = make("div", "mg-menu-list", items, { popover: "auto" });
   const button = make("button", "mg-chip", name, { type: "button", popoverTargetElement: list });
   const box = make("span", className, [button, list]);
   list.addEventListener("click", ({ target }) => target.matches(".mg-item") && list.hidePopover());
+  box.addEventListener("keydown", (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key],
+      { target } = event;
+    if (!by || (target !== button && !target.matches(".mg-item"))) return;
+    event.preventDefault();
+    if (!list.matches(":popover-open")) button.click();
+    const all = [...list.querySelectorAll(".mg-item:not(:disabled)")],
+      at = all.indexOf(target);
+    all.at(at < 0 ? Math.min(0, by) : (at + by) % all.length)?.focus();
+  });
   list.addEventListener("focusout", ({ relatedTarget: to }) => {
     if (to && !box.contains(to)) list.hidePopover();
   });

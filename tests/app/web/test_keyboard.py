@@ -54,9 +54,11 @@ def test_a_take_is_made_and_saved_by_keys_alone(page: Page, tmp_path: Path):
     bar = 4 * page.evaluate("musicgen.desk.current.piece.ticksPerBeat")
     after = page.evaluate(NOTES)
     assert outside(after, bar, 3 * bar) == outside(before, bar, 3 * bar)
-    press(page, "Save")
+    reach(page, "Save")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(FOCUSED) == "MIDI"
     with page.expect_download() as download:
-        press(page, "MIDI")
+        page.keyboard.press("Enter")
     saved = read_midi(Path(download.value.path()).read_bytes())
     assert len(saved.notes) == len(after) // 5
     page.keyboard.press("Control+Enter")
