@@ -62,13 +62,26 @@ export class Hand {
     return -1;
   }
 
+  // The note under a finger, which is wider than a row; drums have notes close together.
+  beside({ clientX }, pitch, lane) {
+    const { roll } = this,
+      pitches = lane.drum ? [pitch] : [pitch, pitch + 1, pitch - 1],
+      xs = [clientX, clientX - EDGE, clientX + EDGE],
+      places = pitches.flatMap((one) => xs.map((x) => [roll.tickAt({ clientX: x }), one]));
+    const found = places.map(([tick, one]) => this.at(tick, one, lane.index));
+    return found.find((index) => index >= 0) ?? -1;
+  }
+
   // The handlers of a drag, {move(event), end()}, or nothing if the press draws a note.
   down(event, { pitch, lane }) {
     const { roll } = this,
       tick = roll.tickAt(event),
-      index = this.at(tick, pitch, lane.index);
+      index =
+        event.pointerType === "touch"
+          ? this.beside(event, pitch, lane)
+          : this.at(tick, pitch, lane.index);
     if (index < 0 && event.shiftKey) return this.#marquee(event);
-    this.acts.touch?.(pitch, lane.index);
+    this.acts.touch?.(index < 0 ? pitch : this.row(index)[2], lane.index);
     if (index < 0) return void this.draw(tick, pitch, lane);
     if (!this.chosen.has(index)) {
       if (!event.shiftKey) this.chosen.clear();

@@ -403,7 +403,7 @@ def test_fingers(visit):
     expect(page.locator("#mg-dock [role=status]")).to_contain_text("The bin deletes")
     rest(page)
     before = page.evaluate(NOTES)
-    page.touchscreen.tap(*spot(page, before[0] + 1, before[2], before[4]))
+    page.touchscreen.tap(*spot(page, before[0] + 1, before[2] - 1, before[4]))  # beside it
     page.get_by_role("button", name="Delete notes").tap()
     assert page.evaluate(NOTES) == before[5:]
     expect(page.get_by_role("button", name="Delete notes")).to_have_attribute(
