@@ -11,7 +11,7 @@ import numpy as np
 from musicgen.continuation import MusicGeneration, Player, Take
 from musicgen.critic import NewBars
 from musicgen.generation.request import Order, Request
-from musicgen.pieces import Piece, edit_of, input_facts
+from musicgen.pieces import Piece, edit_of, in_keys_of, input_facts
 from tokenization.analysis.chords import like_given, with_locked
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import NewMusic
@@ -73,7 +73,7 @@ class Completion(MusicGeneration):
             )
             if self.request.keeps_chords:
                 markers = with_locked(markers, self.piece.score.markers)
-        score = score.replace(markers=markers)
+        score = in_keys_of(score.replace(markers=markers), self.piece.score)
         about = {
             "piece": self.piece.name,
             **input_facts(self.piece.encoded.ids, self.piece.tracks),

@@ -18,7 +18,7 @@ from musicgen.generation.batch import Network
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Choice, Job, Order, Progress, Request
 from musicgen.generation.sampling import Kinds
-from musicgen.pieces import Prompt, decode_partial, edit_of, input_facts, program
+from musicgen.pieces import Prompt, decode_partial, edit_of, in_keys_of, input_facts, program
 from tokenization.analysis.chords import as_asked, like_given
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.analysis.playing import Playing
@@ -366,6 +366,7 @@ class Continuation(MusicGeneration):
         lines = bar_lines(score, bar_count(score))[prompt.bars :]
         new = as_asked(score.markers[len(given) :], lines, request.chords or [])
         score = score.replace(markers=(*like_given(given, prompt.score.markers), *new))
+        score = in_keys_of(score, prompt.score, prompt.ticks)
         over_chords = bool(request.chords)
         new_music = {"start": prompt.ticks, "over_chords": over_chords}
         edit = edit_of(prompt.original, prompt.score, self.model.language, **new_music)

@@ -165,6 +165,14 @@ def in_file(score: Score, arranged: Score) -> Score:
     )
 
 
+def in_keys_of(score: Score, before: Score, seam: float = inf) -> Score:
+    """Return a score with the keys that the piece before it states, up to a tick."""
+    keys = before.key_changes
+    return score.replace(
+        key_signature=before.key_signature, key_changes=keys[keys.onset_ticks < seam]
+    )
+
+
 def edit_of(original: bytes | None, heard: Score, language: Language, **where: Any) -> Edit | None:
     """Return new music as an edit of the original file, or None for a piece that was not read from a file."""
     if original is None:

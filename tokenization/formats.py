@@ -191,21 +191,15 @@ def _edited(
 
 
 def _worded(edit: Edit, score: Score) -> Score:
-    """Return a score with what its file says besides the notes: title, words and keys."""
+    """Return a score with what its file says besides the notes and keys: title and words."""
     heard, seam = edit.heard, edit.start if edit.is_continuation else inf
     lyrics = tuple(one for one in heard.texts.lyrics if one.onset_ticks < seam)
-    keys = heard.key_changes
     known = len(heard.tracks)
     tracks = [
         replace(track, sources=heard.tracks[number].sources) if number < known else track
         for number, track in enumerate(score.tracks)
     ]
-    return score.replace(
-        tracks=tuple(tracks),
-        texts=replace(heard.texts, lyrics=lyrics),
-        key_signature=heard.key_signature,
-        key_changes=keys[keys.onset_ticks < seam],
-    )
+    return score.replace(tracks=tuple(tracks), texts=replace(heard.texts, lyrics=lyrics))
 
 
 def _in_its_file(edit: Edit, score: Score) -> Score:

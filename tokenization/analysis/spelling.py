@@ -36,14 +36,18 @@ class Key(NamedTuple):
 
 def keys_of(score: Score) -> list[tuple[int, Key]]:
     """Return the keys of a score with the ticks at which they begin, the first at 0."""
-    stated = score.key_signature
+    stated = stated_key(score)
     if stated is None:
         return [(0, key_of(score))]
-    first = _stated(*stated)
     changes = [(at, _stated(fifths, bool(minor))) for at, fifths, minor in _rows(score) if at > 0]
-    if stated == (0, False) and not changes and _is_doubtful(score):
-        first = key_of(score)
-    return [(0, first), *changes]
+    return [(0, _stated(*stated)), *changes]
+
+
+def stated_key(score: Score) -> tuple[int, bool] | None:
+    """Return the first signature of a score, or None if there is none that is believed."""
+    stated = score.key_signature
+    is_default = stated == (0, False) and not (score.key_changes.onset_ticks > 0).any()
+    return None if is_default and _is_doubtful(score) else stated
 
 
 def _rows(score: Score) -> list[tuple[int, int, int]]:

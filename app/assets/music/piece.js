@@ -10,6 +10,10 @@ export const SUSTAIN = 64, // the controller of the pedal
 // A piece from the data of the server.
 export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.notes) });
 
+// A piece in the key of the one that it was made from, if that is stated and not guessed.
+export const inKeyOf = (before, piece) =>
+  before?.key?.[2] === 0 ? { ...piece, key: before.key, centre: before.centre } : piece;
+
 // The last pitched track, or the first track if there is none.
 export function lastPitched(tracks) {
   const last = tracks.findLastIndex((track) => !track.drum);

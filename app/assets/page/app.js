@@ -9,6 +9,7 @@ import {
   barCount,
   cutOf,
   emptyPiece,
+  inKeyOf,
   pieceOf,
   regionWithout,
   withMetre,
@@ -139,7 +140,7 @@ export class App {
     const entry = {
       ...this.blank(more.kind, told.title),
       ...told,
-      piece: pieceOf(piece),
+      piece: inKeyOf(ask.entry?.piece, pieceOf(piece)),
       provenance: made ?? null,
       seed: made?.seed,
       keeps: Boolean(more.file ?? file) && !/\.abc$/i.test(more.fileName ?? ""),

@@ -4,7 +4,7 @@ import { interrupted, isUnbegun, newId } from "../desk/state.js";
 import { chordsAfter } from "../music/chords.js";
 import { Clock } from "../music/clock.js";
 import { listed } from "../music/naming.js";
-import { barCount, grown, pieceOf, restBefore } from "../music/piece.js";
+import { barCount, grown, inKeyOf, pieceOf, restBefore } from "../music/piece.js";
 import { count } from "../widgets/parts.js";
 import { planAsked } from "../widgets/plan_view.js";
 
@@ -188,7 +188,7 @@ export class Composer {
     // Whether the new notes are written into the file that was opened.
     const keeps = parent?.keeps && view.keeps;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
-      const piece = pieceOf(plain),
+      const piece = inKeyOf(parent?.piece, pieceOf(plain)),
         place = first + number;
       return {
         ...this.app.blank("take", titleOf(parent, place)),
@@ -253,7 +253,7 @@ export class Composer {
 
   finish(run, take, state) {
     const entry = this.entry(run, take.number),
-      piece = pieceOf(take.piece);
+      piece = inKeyOf(entry.piece, pieceOf(take.piece));
     const { kept = null, notKept = null } = take,
       bytes = bytesFrom(kept?.data);
     this.#put({

@@ -15,7 +15,7 @@ from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.chords import key as estimated_key
 from tokenization.analysis.metres import bar_count, bar_lines
-from tokenization.analysis.spelling import keys_of
+from tokenization.analysis.spelling import keys_of, stated_key
 from tokenization.changes import Reading
 from tokenization.edit import Edit
 from tokenization.formats import read_file
@@ -42,13 +42,14 @@ def _key(score: Score) -> list[int] | None:
     notes = score.pitched
     if not len(notes):
         return None
-    stated = score.key_signature
+    stated = stated_key(score)
     found = estimated_key(notes.pitch, notes.duration_ticks, None, stated)
     is_minor, major = found >= 12, (found + 3 * (found >= 12)) % 12  # of the signature
     fifths = (7 * major + 5) % 12 - 5
-    if stated is not None and (stated[0] - fifths) % 12 == 0:
-        return [stated[0], int(is_minor), 0]
-    return [fifths, int(is_minor), 1]
+    if stated is None:
+        return [fifths, int(is_minor), 1]
+    fits = (stated[0] - fifths) % 12 == 0  # major is often written for minor, too
+    return [stated[0], int(stated[1] or (fits and is_minor)), 0]
 
 
 def columns(score: Score, bars: int) -> dict[str, Any]:
