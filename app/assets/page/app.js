@@ -358,7 +358,7 @@ export class App {
     this.edit({ ...piece, centre: fifths + (minor ? 3 : 2) }, "changing the key", { changes });
   }
 
-  // Set the metre from a tick on; the piece is read again, since its bars are others.
+  // Set the metre from a tick on; the piece is read again, since its bars are others. What reading it notes is said.
   setMetre(beats, unit, start) {
     const entry = asKept(this.desk.current),
       { piece, id: parent, origin, title, file, fileName, keeps, lost } = entry,
@@ -366,7 +366,15 @@ export class App {
       more = [{ change: "metre", beats, unit, start }];
     if (!piece.notes.length) return this.edit(withMetre(piece, beats, unit), label);
     const kept = { kind: "edit", act: label, parent, origin, title, file, fileName, keeps, lost };
-    return this.attempt("", () => this.#open({ entry, more }, kept, label));
+    return this.attempt("", async () => {
+      const show = await this.#open({ entry, more }, kept, label),
+        known = new Set(entry.notices?.map(({ text }) => text));
+      return () => {
+        show();
+        const fresh = this.desk.current.notices.filter(({ text }) => !known.has(text));
+        this.say(fresh.map(({ text }) => text).join(" "));
+      };
+    });
   }
 
   #chords({ piece, changes }) {

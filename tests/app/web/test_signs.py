@@ -76,6 +76,17 @@ def test_the_tempo_is_tapped_and_beats_are_those_of_the_metre(page: Page):
     assert page.evaluate("musicgen.desk.current.piece.tempos") == [[0, 180]]
 
 
+def test_bars_of_a_metre_that_is_split_are_told(page: Page):
+    send(page, "song.mid", song())
+    expect(page.locator(HEAD)).to_contain_text("4/4")
+    setting(page, "metre", "7/8")
+    said = "Bars of 7/8 are written as bars of 3/8 and 2/4."
+    expect(page.locator("#mg-dock [role=status]")).to_have_text(said)
+    expect(page.locator(".mg-remarks")).to_contain_text(said)
+    setting(page, "metre", "3/4")
+    expect(page.locator("#mg-dock [role=status]")).to_have_text("")
+
+
 def test_a_file_in_one_four_is_barred_and_a_blank_piece_gets_a_metre(page: Page):
     send(page, "song.mid", song((1, 4)))
     expect(page.locator(HEAD)).to_contain_text("4/4")
