@@ -1,5 +1,7 @@
 """The instruments of General MIDI."""
 
+import re
+
 from tokenization.score import Track
 
 _BY_PROGRAM = """
@@ -29,3 +31,25 @@ INSTRUMENTS = tuple(" ".join(name.split()) for name in _BY_PROGRAM.split("·")) 
 def instrument_name(track: Track) -> str:
     """Return the name of the instrument that a track plays."""
     return "Drums" if track.is_drum else INSTRUMENTS[track.program]
+
+
+# Plain names, without those that voices of a choir have too, such as bass.
+_PLAIN = """
+    piano 0 · harpsichord 6 · clavichord 7 · celesta 8 · glockenspiel 9 · vibraphone 11 · marimba 12 · xylophone 13 ·
+    bells 14 · dulcimer 15 · organ 19 · accordion 21 · concertina 21 · harmonica 22 · guitar 24 · lute 24 · violin 40 ·
+    fiddle 110 · viola 41 · cello 42 · violoncello 42 · contrabass 43 · double bass 43 · harp 46 · timpani 47 ·
+    strings 48 · choir 52 · trumpet 56 · cornet 56 · trombone 57 · tuba 58 · horn 60 · brass 61 · sax 65 ·
+    saxophone 65 · oboe 68 · bassoon 70 · clarinet 71 · piccolo 72 · flute 73 · recorder 74 · whistle 78 · ocarina 79 ·
+    sitar 104 · banjo 105 · koto 107 · kalimba 108 · bagpipe 109 · pipes 109
+"""
+_PROGRAMS = {" ".join(re.findall(r"[a-z]+", name.lower())): n for n, name in enumerate(INSTRUMENTS)}
+_PROGRAMS |= {
+    name: int(n) for name, n in (one.strip().rsplit(maxsplit=1) for one in _PLAIN.split("·"))
+}
+_NAMED = re.compile(rf"\b({'|'.join(sorted(_PROGRAMS, key=len, reverse=True))})s?\b")
+
+
+def program_named(text: str) -> int | None:
+    """Return the program of the first instrument in a text such as Piano_Treble3V2, or None."""
+    found = _NAMED.search(" ".join(re.findall(r"[a-z]+", text.lower())))
+    return _PROGRAMS[found[1]] if found else None

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from tokenization.analysis.chords import LETTERS, parse, transposed
 from tokenization.limits import Limits, MusicFileError
+from tokenization.midi.instruments import program_named
 from tokenization.notation.abc_text import (
     ALTERS,
     NOTE,
@@ -52,6 +53,10 @@ class VoiceReader:
 
     def __init__(self, written: WrittenScore) -> None:
         self.part, self.track = Part([]), Track()
+        # By MIDI directives, which count channels from 1; and the instrument in its names, if any.
+        self.program: int | None = None
+        self.channel: int | None = None
+        self.named: int | None = None
         self._written = written
         self.metre: tuple[int, int] | None = None
         self.unit: Fraction | None = None
@@ -285,13 +290,23 @@ class VoiceReader:
 
 _TUNE = re.compile(r"^X:", re.MULTILINE)
 _FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
-_PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
+_MIDI = re.compile(r"%%MIDI\s+(program|channel)(?:\s+(\d{1,3}))?\s+(\d{1,3})\s*(?:%.*)?$")
+DRUM_CHANNEL = 10
 CHOIR = 52  # the program of voices of a tune with words, if it names none
-_NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
+PIANOS = (0, 1)  # hymnals name them for all channels, since they are what plays
+_NAME, _NICKNAME = (
+    re.compile(rf'\b(?:{names})=(?:"([^"]{{1,60}})"|"?([^"\s]{{1,60}}))')
+    for names in ("name|nm", "subname|sname|snm")
+)
 _VOICE_FIELDS = "MLQK"  # header fields that apply to all voices
 _LONGEST_LINE = 20_000
 LONGEST_TITLE = 80
 _MOST_FIELDS = 1000  # in a header, since each voice reads all of them
+
+
+def _text_of(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return (found[1] or found[2]) if found else ""
 
 
 def tunes_of(data: bytes) -> tuple[str, list[str]]:
@@ -333,7 +348,8 @@ class _TuneReader:
         self._voices: dict[str, VoiceReader] = {}
         self._header: list[tuple[str, str]] = []
         self._in_header, self._has_ended = True, False
-        self.track = Track()  # the default for voices
+        self.program: int | None = None  # the default for voices
+        self._programs: dict[int, int] = {}  # by channel
         self._voice: VoiceReader | None = None
         self._has_order = False  # whether the header has a `P:` field
         self._has_words = self._has_program = False
@@ -356,22 +372,48 @@ class _TuneReader:
     def close(self) -> WrittenScore:
         """Finish the voices and return the tune."""
         written = self._written
-        is_choir = len(self._voices) > 1 and self._has_words and not self._has_program
-        for voice in self._voices.values():
-            if is_choir:
-                voice.track = replace(voice.track, program=CHOIR)
+        programs = [
+            self._program(number, voice) for number, voice in enumerate(self._voices.values())
+        ]
+        is_choir = len(programs) > 1 and self._has_words and not self._has_program
+        for voice, program in zip(self._voices.values(), programs, strict=True):
+            plays = (CHOIR if is_choir else 0) if program is None else program
+            voice.track = replace(voice.track, program=plays)
             voice.close()
-        if is_choir:
-            written.remarks.append("Its voices have words: they are read as a choir.")
+        if is_choir and None in programs:
+            all_sing = {*programs} == {None}
+            those = "they" if all_sing else "those without an instrument"
+            written.remarks.append(f"Its voices have words: {those} are read as a choir.")
         if self._has_order:
             written.remarks.append("The order of its parts is not followed.")
         return written
 
+    def _program(self, number: int, voice: VoiceReader) -> int | None:
+        """Return the program of a voice by directives or its names; None without any.
+
+        Voices have channels in turn, except that of the drums.
+        """
+        if voice.program is not None:
+            return voice.program
+        stated = self._programs.get(voice.channel or number + 1 + (number + 1 >= DRUM_CHANNEL))
+        if voice.named is None:
+            return None if stated in PIANOS else stated
+        is_like = stated is not None and stated // 8 == voice.named // 8
+        return stated if is_like else voice.named
+
     def _directive(self, line: str) -> None:
-        target = self if self._voice is None else self._voice
-        if program := _PROGRAM.match(line):
+        found = _MIDI.match(line)
+        if not found:
+            return
+        value = min(127, int(found[3]))
+        if found[1] == "channel":
+            if self._voice:
+                self._voice.channel = value
+        elif found[2]:
+            self._programs[int(found[2])] = value
+        else:
             self._has_program = True
-            target.track = replace(target.track, program=min(127, int(program[1])))
+            (self._voice or self).program = value
 
     def _field(self, name: str, text: str) -> None:
         if name == "V":
@@ -405,8 +447,10 @@ class _TuneReader:
             self._written.count("tracks", 1)
             voice = VoiceReader(self._written)
             self._written.parts.append(voice.part)
-            found = _NAME.search(text)
-            voice.track = replace(self.track, name=found[1] if found else "")
+            name, nickname = (_text_of(one, text) for one in (_NAME, _NICKNAME))
+            voice.track, voice.program = Track(name), self.program
+            named = map(program_named, (name, nickname, key))
+            voice.named = next((program for program in named if program is not None), None)
             for field in self._header:
                 if field[0] != "Q" or not self._voices:  # only the first voice adds the tempo
                     voice.field(*field)

@@ -118,6 +118,41 @@ def test_voices_with_words_are_a_choir_unless_a_program_is_named(head, words, pr
     assert [track.program for track in found.tracks] == programs
 
 
+HYMN = "V:S1V1\nV:S1V2\nV:S2V1\nV:S2V2\n{}[V:S1V1]c4|\nw:la\n[V:S1V2]A4|\n[V:S2V1]F4|\n[V:S2V2]F,4|"
+CHANNELS = "%%MIDI program 1 {0} % Name\n%%MIDI program 2 {0}\n%%MIDI program 3 {0}\n%%MIDI program 4 {0}\n"
+
+
+def named(*fields: str) -> str:
+    """Return a tune whose first voice has words."""
+    music = "".join(
+        f"[V:{one.split()[0]}]c4|\n{'w:la' * (n == 0)}\n" for n, one in enumerate(fields)
+    )
+    return "".join(f"V:{one}\n" for one in fields) + music.replace("\n\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("music", "programs"),
+    [
+        (HYMN.format(""), [52, 52, 52, 52]),
+        (HYMN.format(CHANNELS.format(0)), [52, 52, 52, 52]),  # as hymnals have it for playback
+        (HYMN.format(CHANNELS.format(19)), [19, 19, 19, 19]),
+        (HYMN.format("%%MIDI program 2 40\n"), [52, 40, 52, 52]),
+        (named("Soprano", "Alto", "Tenor", "Bass"), [52, 52, 52, 52]),
+        (named("S1 name=Choir", "Piano_Treble3V2", "Piano_Bass4V1"), [52, 0, 0]),
+        (named("1", '2 name="Lower part" snm="Vln. / Violins"'), [52, 40]),
+        (named('1 name="English Horn"', '2 nm="Alto Sax"'), [69, 65]),
+        (named("1", "2 name=Guitar").replace("[V:2]", "%%MIDI program 2 27\n[V:2]"), [52, 27]),
+        (
+            named("1", "2").replace("[V:2]", "%%MIDI program 5 27\n%%MIDI channel 5\n[V:2]"),
+            [27, 52],
+        ),
+    ],
+)
+def test_a_voice_plays_the_instrument_that_it_names_or_that_of_its_channel(music, programs):
+    tracks = read(music, "M:4/4\nL:1/4\nK:C").tracks
+    assert [track.program for track in tracks] == programs
+
+
 def test_a_program_can_be_set_for_one_voice():
     music = "V:1\n%%MIDI program 8\nC4|\nV:2\nD4|\nV:3\n%%MIDI program 33\nE4|\nV:4\nF4|"
     tracks = read(music, "M:4/4\nL:1/4\n%%MIDI program 73\nK:C").tracks
