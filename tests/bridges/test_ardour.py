@@ -89,7 +89,7 @@ def test_music_is_written_to_be_imported_and_the_session_stays(session, action, 
     [
         ("rewrite", "", "8-16", "Select the tracks to write, too."),
         ("accompany", "", "8-16", "Name the part to write"),
-        ("accompany", "kazoo", "8-16", "There is no track or instrument '+kazoo'"),
+        ("accompany", "kazoo", "8-16", "There is no track or instrument 'kazoo'"),
         ("accompany", "bass", "8-8", "Select MIDI regions, or a range."),
         ("continue", "", "64-72", "begin 10 after the last with notes"),
         ("accompany", "bass", "1200-1208", "There are no notes around the selection"),

@@ -47,7 +47,8 @@ def _parts_of(tracks: Sequence[Track], name: int | str, taken: list[str]) -> lis
     several = [_titled(tracks, word) or _instrument(tracks, word) for word in wanted.split()]
     if several and all(several):
         return [part for one in several for part in one]
-    raise ValueError(_unknown(tracks, name.strip()))
+    typed = name.strip().removeprefix(ANOTHER).strip()  # programs add the plus, too
+    raise ValueError(_unknown(tracks, typed or name))
 
 
 def _titled(tracks: Sequence[Track], wanted: str) -> list[Wanted]:

@@ -118,6 +118,8 @@ def test_parts_are_found_by_number_name_program_and_role():
             parts_named(tracks, [name])
     with pytest.raises(ValueError, match="did you mean 'Lead Vocal'"):
         parts_named(tracks, ["Led Vocal"])
+    with pytest.raises(ValueError, match="instrument 'kazoo'"):
+        parts_named(tracks, ["+kazoo"])
     assert parts_named(BAND[:1], ["drums"]) == [Track("Drums", 0, is_drum=True)]
     both = parts_named((Track("Violin", 40),), ["+violin", "violin"])
     assert both == [Track("Violin 2", 40), 0]
