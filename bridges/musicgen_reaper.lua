@@ -1,7 +1,8 @@
 -- musicgen in REAPER: select MIDI items, or bars and tracks by a time selection, and run this action.
 --
 -- All MIDI items around the selection go to `musicgen app` on this machine, with tempos and metres. New music becomes
--- another take of an item, an item in a gap, or a new track below; nothing else changes, and undo is one step.
+-- another take of an item, which is split at the selection if it is longer, an item in a gap, or a new track below;
+-- nothing else changes, and undo is one step.
 -- include midi.lua
 
 local AROUND = 64 -- bars before the selection that are heard, and half as many after it
@@ -105,21 +106,34 @@ local function below(track, name)
   return new
 end
 
--- A new take of the item that fills a span, a new item in a gap, or one on a new track below.
+local function another_take(item)
+  local take = reaper.AddTakeToMediaItem(item)
+  reaper.SetMediaItemTake_Source(take, reaper.PCM_Source_CreateFromType("MIDI"))
+  reaper.SetActiveTake(take)
+  return take
+end
+
+-- A new take of the item that fills a span, or of what a longer one has there, or a new item in a gap, or one on a new
+-- track below.
 local function room(track, from, to, name)
-  local is_free = true
+  local there = {}
   for n = 0, reaper.CountTrackMediaItems(track) - 1 do
     local item = reaper.GetTrackMediaItem(track, n)
     local start, stop = span(item)
-    if math.abs(start - from) < 1e-3 and math.abs(stop - to) < 1e-3 then
-      local take = reaper.AddTakeToMediaItem(item)
-      reaper.SetMediaItemTake_Source(take, reaper.PCM_Source_CreateFromType("MIDI"))
-      reaper.SetActiveTake(take)
-      return take
-    end
-    is_free = is_free and (stop <= from + 1e-6 or start >= to - 1e-6)
+    if math.abs(start - from) < 1e-3 and math.abs(stop - to) < 1e-3 then return another_take(item) end
+    if stop > from + 1e-6 and start < to - 1e-6 then there[#there + 1] = item end
   end
-  if not is_free then track = below(track, name) end
+  local item = there[1]
+  local take = #there == 1 and reaper.GetActiveTake(item)
+  if take and reaper.TakeIsMIDI(take) then
+    local start, stop = span(item)
+    if start < from + 1e-3 and stop > to - 1e-3 then
+      if stop > to + 1e-3 then reaper.SplitMediaItem(item, to) end
+      if start < from - 1e-3 then item = reaper.SplitMediaItem(item, from) end
+      return another_take(item)
+    end
+  end
+  if item then track = below(track, name) end
   return reaper.GetActiveTake(reaper.CreateNewMIDIItemInProj(track, from, to, false))
 end
 
@@ -241,6 +255,9 @@ local function main(action)
     count = action == 3 and math.min(4, count) or count
     first, last = last + 1, last + count
     from, to = bar(first).first, bar(last).last
+    if #song_of(first, last).tracks > 0 then
+      error({ "The bars after the selection have notes; select them, and choose Fill the selection." })
+    end
   end
   local song, tracks = song_of(zero, action ~= 2 and action ~= 3 and last + AROUND // 2 or first - 1)
   if #song.tracks == 0 then error({ "There are no notes around the selection to write to; select other bars." }) end

@@ -121,6 +121,24 @@ reaper = {
     table.insert(track.items, item)
     return item
   end,
+  SplitMediaItem = function(item, time)
+    changed()
+    assert(open_blocks == 1, "an item is split outside an undo block")
+    local at = to_quarter(time)
+    if at <= item.from or at >= item.to then return nil end
+    local right = { track = item.track, from = at, to = item.to, takes = {} }
+    for n, take in ipairs(item.takes) do
+      local all, other = take.notes, { notes = {}, audio = take.audio, item = right }
+      take.notes, right.takes[n] = {}, other
+      for _, note in ipairs(all) do table.insert(note[1] < at and take.notes or other.notes, note) end
+      if take == item.active then right.active = other end
+    end
+    item.to = at
+    for n, one in ipairs(item.track.items) do
+      if one == item then table.insert(item.track.items, n + 1, right) break end
+    end
+    return right
+  end,
   AddTakeToMediaItem = function(item)
     changed()
     local take = { notes = {}, audio = true, item = item }

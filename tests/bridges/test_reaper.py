@@ -123,6 +123,32 @@ def test_a_selected_item_gets_another_take_and_all_else_stays(home: Path):
     assert again["tracks"]["Bass"][1][1][1][1] != takes[1][1]
 
 
+@pytest.mark.parametrize(
+    ("bars", "spans"),
+    [
+        ((12, 22), [(0, 12), (12, 22), (22, 38)]),
+        ((0, 8), [(0, 8), (8, 38)]),
+        ((30, 38), [(0, 30), (30, 38)]),
+    ],
+)
+def test_a_longer_item_is_split_at_the_selection_for_a_take(home: Path, bars, spans):
+    given = project(range=[*bars])
+    given["tracks"][0]["selected"] = True
+    found = ran(home, given, 1)
+    assert (found["said"], found["undo"]) == ([], ["musicgen: fill the selection"])
+    assert unchanged(found, given) == [name for name, _ in NOTES[1:]] + ["Guitar"]
+    items = found["tracks"]["Bass"]
+    assert [span for span, _ in items] == spans
+    old = [note[:4] for _, takes in items for note in takes[0][1]]
+    assert old == [(*map(float, note),) for note in given["tracks"][0]["items"][0]["notes"]]
+    assert [len(takes) for _, takes in items] == [1 + (span == bars) for span in spans]
+    state, notes = dict(items)[bars][1]
+    assert state == "active"
+    assert notes
+    assert all(bars[0] <= note[0] < bars[1] for note in notes)
+    assert list(found["tracks"]) == [*dict(NOTES), "Guitar"]
+
+
 def test_bars_of_a_track_without_an_item_get_one(home: Path):
     given = project(range=[26, 34])
     given["tracks"][1]["items"][0]["to"] = 26
@@ -177,6 +203,8 @@ def audio_alone() -> dict[str, Any]:
         (audio_alone(), 1, "Audio cannot be read; select MIDI items."),
         (project(range=[8, 12]), 1, "Select the tracks to write, too."),
         (project(range=[200, 208], tracks=project()["tracks"][4:]), 4, "There are no notes around"),
+        (project(range=[8, 12]), 2, "The bars after the selection have notes"),
+        (project(range=[30, 34]), 3, "The bars after the selection have notes"),
         (project(range=[54, 58]), 2, "begin 5 after the last with notes"),
         (project(range=[8, 12], edited_meanwhile=True), 5, "The project has changed meanwhile"),
     ],
