@@ -33,6 +33,8 @@ from tokenization.wording import Remark
 LEAST_BEATS = 1e-3  # between known times of a file
 KEPT = 16  # opened pieces, since a piece is usually continued right after it was opened
 LONGEST_TITLE = 60
+# Titles of new scores in notation programs, and of new pieces here.
+NO_TITLE = re.compile(r"(?:title|untitled(?: score)?|take [\d.]+)?", re.IGNORECASE)
 NOT_HELD = "your file cannot hold the edits"
 MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
 Answer = TypeVar("Answer")
@@ -236,9 +238,9 @@ def title_of(name: str) -> str:
 
 
 def title_shown(piece: Piece, data: bytes, name: str) -> str:
-    """Return the title of an opened piece: that of an ABC tune, or else its name, since other files keep theirs."""
-    is_abc = kind_of(data, Path(name).suffix) == "abc"
-    return (is_abc and _shown(piece.score.texts.title)) or piece.name
+    """Return the title of an opened piece: that of its notation, or else its name."""
+    title = "" if kind_of(data, Path(name).suffix) == "midi" else _shown(piece.score.texts.title)
+    return piece.name if NO_TITLE.fullmatch(title) else title
 
 
 def _shown(text: str) -> str:

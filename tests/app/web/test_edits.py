@@ -231,6 +231,21 @@ def test_a_score_is_saved_as_midi_with_its_words_and_provenance(desk: Desk):
     assert b'musicgen {"seed": 7}' in data
 
 
+@pytest.mark.parametrize(
+    ("head", "title"),
+    [
+        ("<work><work-title>An die Musik</work-title></work>", "An die Musik"),
+        ("<movement-title>Gute Nacht</movement-title>", "Gute Nacht"),
+        ("<work><work-title>Untitled score</work-title></work>", "a"),
+        ("<work><work-title>Take 1</work-title></work>", "a"),
+        ("", "a"),
+    ],
+)
+def test_a_score_is_shown_with_its_title(desk: Desk, head: str, title: str):
+    data = score(bars(note("C", 5, 48))).replace(b"<part-list>", f"{head}<part-list>".encode())
+    assert opened(desk, data, name="a.musicxml")["title"] == title
+
+
 def test_a_tune_is_shown_with_its_title_and_saved_with_it_and_its_words(desk: Desk):
     tune = b"X:1\nT:The Kesh\nL:1/4\nK:G\nG A B c|\nw:now I walk on\n"
     assert opened(desk, tune, name="a.abc")["title"] == "The Kesh"

@@ -47,7 +47,7 @@ def test_the_score_follows_playback(page: Page):
 def test_an_opened_score_is_shown_unchanged(visit):
     page = visit(**PHONE)
     send(page, "prelude.musicxml", written())
-    show_score(page, "prelude")
+    show_score(page, "Café & more")
     expect(page.locator(".mg-score [role=status]")).to_be_empty()  # it is not simplified
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert not checked(page, lambda: page.emulate_media(color_scheme="dark"))
@@ -63,7 +63,7 @@ def test_nothing_of_a_score_is_executed_or_fetched(page: Page):
     credit = "<credit><credit-image source='http://example.org/b' type='image/png'/></credit>"
     text = text.replace("<part-list>", f"{credit}<part-list>")
     send(page, "prelude.musicxml", text.encode())
-    show_score(page, "prelude")
+    show_score(page, "<img src='http://example.org/a' onerror='failed\\(\\)'>")
     expect(page.locator(".mg-score [role=status]")).to_be_empty()
     expect(page.locator(".mg-score svg")).to_contain_text("<img src=")
     expect(page.locator(".mg-score img")).to_have_count(0)
