@@ -25,13 +25,15 @@ from musicgen.performer import Performer
 from musicgen.playable import find
 from musicgen.weights import load
 from tokenization.language import Language, language_from_spec
-from tokenization.records import json_of
+from tokenization.records import json_of, yaml_of
 from tokenization.whole_file import write_whole
-from training.config import RehearsalConfig, RunConfig
+from training.config import CONFIG, RehearsalConfig, RunConfig
 from training.log import StepSums
 from training.loop import RECALL, Run
+from training.run_folder import plain
 
 TAKES = "takes.json"  # in the folder of a run
+DRAWN_BY = "start", "seed", "rehearsal"  # settings of a run that its takes depend on
 PARTS = 3, 13  # of a take that is asked for parts: from so many, to below
 CODE = RECALL + 1  # purpose of random draws, besides those of the loop
 
@@ -42,14 +44,29 @@ def settings(config: RunConfig) -> RehearsalConfig:
     return config.rehearsal
 
 
+def kept(run: Path) -> list[list[int]]:
+    """Return the tokens of the takes that the folder of a run has."""
+    return json_of(run / TAKES) if (run / TAKES).is_file() else []
+
+
+def forget_others(config: RunConfig) -> None:
+    """Delete the takes in the folder of a run if they were drawn with other settings than it has now."""
+    folder = Path(config.run)
+    if (folder / CONFIG).is_file():
+        before, now = yaml_of(folder / CONFIG), plain(config)
+        if not isinstance(before, dict) or any(before.get(key) != now[key] for key in DRAWN_BY):
+            (folder / TAKES).unlink(missing_ok=True)
+
+
 def draw(config: RunConfig, progress: Callable[[int, int], None]) -> None:
-    """Draw the takes that the folder of a run lacks."""
+    """Draw the takes that the folder of a run lacks; each is written at once, so that this can be interrupted."""
     assert config.start is not None, "RunConfig checks this"
     asked, path = settings(config), Path(config.run) / TAKES
-    if path.is_file():
+    drawn = kept(path.parent)
+    if len(drawn) >= asked.takes:
         return
-    model, drawn = find(config.start, "cpu"), []
-    for number in range(asked.takes):
+    model = find(config.start, "cpu")
+    for number in range(len(drawn), asked.takes):
         progress(number, asked.takes)
         # One in two is for parts of any kind and number, which few takes from nothing have.
         idea = _parts(model.language, config.seed, number) if number % 2 else None
@@ -57,7 +74,7 @@ def draw(config: RunConfig, progress: Callable[[int, int], None]) -> None:
             bars=asked.bars, draw=1, seed=number, sampling=Sampling(), idea=idea
         )
         drawn.append(model.language.encode(take.score).ids.tolist())
-    write_whole(path, json.dumps(drawn).encode())
+        write_whole(path, json.dumps(drawn).encode())
 
 
 def _parts(language: Language, *seed: int) -> dict[str, Any] | None:
@@ -78,7 +95,7 @@ class RehearsalRun(Run):
         bars = language_from_spec(self.language).bars
         code = self.model.begin(generator_of(self.config.seed, CODE))
         self.takes = []
-        for ids in json_of(self.folder / TAKES):
+        for ids in kept(self.folder):
             first = int(bars(np.array(ids))[0])
             tokens = torch.tensor([ids[: first + length + 1]], device=device)
             self.takes.append(partial(foreseen, tokens=tokens, code=code, first=first))

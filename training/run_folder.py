@@ -197,7 +197,7 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; choose a folder for the run with --set run=…")
     saved, found = folder / CONFIG, newest(folder)
-    from_start = f"Nothing is saved in {folder} yet: the run starts from the beginning."
+    from_start = f"No step is saved in {folder} yet: training starts from the beginning."
     if not saved.is_file() and found is None:
         if folder.is_dir() and any(not path.match(".*.part") for path in folder.iterdir()):
             raise ValueError(

@@ -139,23 +139,30 @@ def _train(
             _prepare(batches, devices)
             run: Run = PreferenceRun(config, devices, batches, seconds, clock)
         elif config.rehearsal is not None:
-            _draw(config, devices)
+            _draw(config, devices, again)
             run = RehearsalRun(config, devices, batches, seconds, clock)
         else:
             run = Run(config, devices, batches, seconds, clock)
         return _fit(run, remarks, again)
 
 
-def _draw(config: RunConfig, devices: Devices) -> None:
+def _draw(config: RunConfig, devices: Devices, again: str) -> None:
     """Draw the takes that a run rehearses; a new run records its settings."""
     from training import run_folder
-    from training.rehearsal import draw
+    from training.rehearsal import draw, forget_others, kept, settings
 
     if devices.is_first:
-        if run_folder.newest(Path(config.run)) is None:
+        folder = Path(config.run)
+        if run_folder.newest(folder) is None:
+            forget_others(config)
             run_folder.write_config(config)
-        with output.progress_bar("Drawing takes") as progress:
-            draw(config, progress)
+        try:
+            with output.progress_bar("Drawing takes") as progress:
+                draw(config, progress)
+        except KeyboardInterrupt:
+            saved = f"{len(kept(folder))} of {settings(config).takes} takes"
+            output.remark([f"Saved {saved}; continue with {again}."])
+            raise
     devices.wait()
 
 

@@ -17,12 +17,13 @@ from tests.training.makers import RecordingListener, fitted, prepared_set, toy_c
 from tokenization.ensemble.tokens import BAR as ENSEMBLE_BAR
 from tokenization.ensemble.tokens import PART
 from tokenization.remi.language import BAR
+from training import run_folder
 from training.config import RehearsalConfig, RunConfig
 from training.data.batches import Batches
 from training.devices import Devices
 from training.log import StepSums
 from training.loop import Run
-from training.rehearsal import CODE, PARTS, TAKES, RehearsalRun, draw
+from training.rehearsal import CODE, PARTS, TAKES, RehearsalRun, draw, forget_others, kept
 
 ASKED = {"takes": 3, "bars": 2, "length": 24}
 
@@ -120,6 +121,32 @@ def test_every_second_take_is_for_parts_of_any_kind(data: Path, tmp_path: Path):
     parts = [len({*ids[PART.holds(ids)].tolist()}) for ids in takes[1::2]]
     assert min(parts) >= PARTS[0]
     assert len({*parts}) > 1
+
+
+def test_takes_that_are_interrupted_resume_as_if_drawn_at_once(data: Path, start: Path, tmp_path):
+    begun: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        begun.append(done)
+        if begun == [0, 1, 2, 0, 1]:
+            raise KeyboardInterrupt
+
+    def drawn(name: str, seed: int = 1) -> list[list[int]]:
+        config = toy_config(tmp_path / name, data, start=str(start), model=None, rehearsal=ASKED)
+        config = replace(config, seed=seed)
+        Path(config.run).mkdir(parents=True, exist_ok=True)
+        forget_others(config)
+        run_folder.write_config(config)
+        draw(config, progress)
+        return kept(Path(config.run))
+
+    whole = drawn("whole")
+    with pytest.raises(KeyboardInterrupt):
+        drawn("cut")
+    assert drawn("cut") == whole
+    assert begun == [0, 1, 2, 0, 1, 1, 2]
+    assert drawn("cut") == drawn("cut", seed=2) == whole  # seeds matter only to parts
+    assert begun == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
 
 
 def test_a_rehearsal_needs_a_start(data: Path, tmp_path: Path):

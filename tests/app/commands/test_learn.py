@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from tests.app.commands.test_train import ROOT
 from tests.evaluation.toys import write_model, write_style
 from tests.training.data.sources.on_disk import midi_folder, piano, put
 from tests.training.makers import contents, fitted
-from training import style
+from training import rehearsal, style
 from training.config import read
 
 QUICK = [
@@ -126,6 +127,19 @@ def test_a_style_that_is_interrupted_resumes_bit_for_bit(
     whole, cut = (contents(folder_of(name)) for name in ("whole", "cut"))
     assert whole[WEIGHTS] == cut[WEIGHTS]
     assert json.loads(whole[CONFIG])["card"]["name"] == "whole"
+
+
+def test_takes_that_are_interrupted_are_kept(files, base, command, home: Path, monkeypatch):
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    ask = ("learn", files, "--name", "mine", "--start", base)
+    with monkeypatch.context() as patched:
+        patched.setattr(rehearsal, "_parts", interrupt)  # of the second take
+        err = command(*ask, code=130).err
+    assert "Saved 1 of 2 takes; continue with the same command." in err
+    assert len(rehearsal.kept(home / ".musicgen" / "styles" / ".mine" / "run")) == 1
+    assert "Starting from step 0 of 4." in command(*ask).err
 
 
 def test_other_files_than_those_that_a_style_began_with_are_refused(files, base, command, refused):

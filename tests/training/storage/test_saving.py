@@ -121,7 +121,7 @@ def test_run_is_not_overwritten(config: RunConfig):
     with pytest.raises(ValueError, match="holds a run, with nothing saved yet; continue it"):
         begin(config)
     [remark] = begin(config, resume=True)
-    assert "Nothing is saved" in remark
+    assert "No step is saved" in remark
 
 
 def test_folders_without_a_run_are_left_alone(config: RunConfig, tmp_path: Path):
