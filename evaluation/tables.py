@@ -352,10 +352,12 @@ def _value(found: Result | None, row_n: int) -> str:
 # The table of realism: how well critics tell generated bars from real ones.
 
 REALISM_CAPTION = """AUC of critics that tell generated from real windows of 8 bars, and takes from pieces, by the mean
-    over their windows (0.5: indistinguishable) [95 % interval over pieces; of the control, the least and the greatest].
+    over their windows (0.5: indistinguishable) [95 % interval over 6 pieces or more; of the control, the least and the
+    greatest].
     Last rows: the statistics that separate best on their own, selected on these windows, so that their AUC is
-    optimistic, with their mean on each side. n: pieces / windows.{unsure}"""
+    optimistic, with their mean on each side. n: pieces / windows.{untaught}{unsure}"""
 UNSURE = 0.1
+UNTAUGHT_SAID = " –: the critic learned nothing from so few lessons; give more."
 UNSURE_SAID = f" The control is more than {UNSURE} from 0.5: so few pieces say little."
 
 
@@ -375,12 +377,17 @@ def realism_table(result: Result) -> Table:
         for row in model["table"]
     ]
     head = ["model", "critic", "by window", "by piece", "generated", "real", "n"]
+    found = [(row["measure"], row["auc"]) for model in result["models"] for row in model["table"]]
+    untaught = any(auc is None for _, auc in found)
     unsure = any(
-        row["measure"].startswith("control") and abs(row["auc"] - 0.5) > UNSURE
-        for model in result["models"]
-        for row in model["table"]
+        name.startswith("control") and auc is not None and abs(auc - 0.5) > UNSURE
+        for name, auc in found
     )
-    caption = filled(REALISM_CAPTION, unsure=UNSURE_SAID if unsure else "")
+    caption = filled(
+        REALISM_CAPTION,
+        untaught=UNTAUGHT_SAID if untaught else "",
+        unsure=UNSURE_SAID if unsure else "",
+    )
     return Table(head=head, rows=rows, caption=caption)
 
 

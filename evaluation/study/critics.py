@@ -48,7 +48,10 @@ class Windows:
 
 
 Judge = Callable[[Windows], np.ndarray]
-"""Returns the score of each window, (N,): the higher, the more it is taken for the second kind."""
+"""Returns the score of each window, (N,): the higher, the more it is taken for the second kind.
+
+NaN if nothing could be learned.
+"""
 
 
 def boosting(windows: Windows, kind: np.ndarray, columns: np.ndarray) -> Judge:
@@ -60,7 +63,12 @@ def boosting(windows: Windows, kind: np.ndarray, columns: np.ndarray) -> Judge:
         max_iter=TREES, max_leaf_nodes=LEAVES, learning_rate=RATE, min_samples_leaf=FEWEST_IN_A_LEAF,
         l2_regularization=1.0, max_features=0.3, random_state=SEED,
     ).fit(windows.values[:, columns], kind)  # fmt: skip
-    return lambda given: np.asarray(trees.decision_function(given.values[:, columns]))
+
+    def judge(given: Windows) -> np.ndarray:
+        return np.asarray(trees.decision_function(given.values[:, columns]))
+
+    # Fewer windows than two leaves need cannot be split.
+    return judge if np.ptp(judge(windows)) else lambda given: np.full(len(given), np.nan)
 
 
 def linear(windows: Windows, kind: np.ndarray, columns: np.ndarray) -> Judge:

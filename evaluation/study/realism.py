@@ -3,7 +3,7 @@
 The critics learn from pieces of the training split, the real bars after the first ones and a continuation of these, and
 judge pieces that neither they nor the model have seen. Both sides are decoded from tokens, so they are quantised alike,
 and their windows are at the same bars. A piece, or a take, is judged by the mean over its windows. AUC 1: perfect
-separation; 0.5: chance. The 95 % interval is a percentile bootstrap over the judged pieces.
+separation; 0.5: chance. The 95 % interval is a percentile bootstrap over the judged pieces, if there are enough.
 
 The control does the same without generated music: critics learn to tell one half of the real training pieces from the
 other, and judge halves of the real judged pieces, for several divisions. Its mean has to be near 0.5.
@@ -31,6 +31,7 @@ from tokenization.wording import counted
 
 SPARE = 4  # bars that a piece must have after those compared, so that these are not its ending
 RESAMPLES = 400  # of pieces, for an interval
+FEWEST_PIECES = 6  # of an interval; the bootstrap of fewer is far too narrow
 DIVISIONS = 16  # into halves, for the control
 FAMILIES = "statistics, boosting", "rolls, network"
 LINEAR = "statistics, linear"  # akin to the model's critic, so it does not judge what that one has chosen
@@ -180,8 +181,12 @@ def judged_table(learned: Windows, judged: Windows, names: Sequence[str]) -> Row
 
 
 def auc(scores: np.ndarray, kind: np.ndarray) -> float | None:
-    """Return how often one of the kind scores higher than another, ties count half; None if a side is empty."""
-    return None if kind.all() or not kind.any() else float(_wins(scores, kind).mean())
+    """Return how often one of the kind scores higher than another, ties count half.
+
+    None if a side is empty, or if the critic learned nothing.
+    """
+    known = kind.any() and not kind.all() and not np.isnan(scores).any()
+    return float(_wins(scores, kind).mean()) if known else None
 
 
 def _wins(scores: np.ndarray, kind: np.ndarray) -> np.ndarray:
@@ -216,6 +221,9 @@ def _with_interval(
 ) -> dict[str, float | None]:
     """Return the AUC and its 95 % interval by bootstrap over pieces."""
     names, own = np.unique(pieces, return_inverse=True)
+    whole = auc(scores, kind)
+    if whole is None or len(names) < FEWEST_PIECES:
+        return {f"{prefix}auc": whole, f"{prefix}low": None, f"{prefix}high": None}
     random, found = np.random.default_rng(SEED), []
     is_of = np.eye(len(names))[own]  # (N, pieces)
     wins = is_of[kind].T @ _wins(scores, kind) @ is_of[~kind]  # by the pieces of both sides
@@ -226,7 +234,7 @@ def _with_interval(
         found.append(times @ wins @ times / pairs if pairs else None)
     known = [value for value in found if value is not None]
     low, high = np.percentile(known, [2.5, 97.5]).tolist() if known else (None, None)
-    return {f"{prefix}auc": auc(scores, kind), f"{prefix}low": low, f"{prefix}high": high}
+    return {f"{prefix}auc": whole, f"{prefix}low": low, f"{prefix}high": high}
 
 
 def _control(

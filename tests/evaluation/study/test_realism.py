@@ -68,6 +68,19 @@ def test_only_what_differs_is_told_apart(monkeypatch):
     )
 
 
+def test_a_critic_with_too_few_lessons_has_no_number(monkeypatch):
+    monkeypatch.setattr(critics, "EPOCHS", 1)
+    table = realism.judged_table(windows(1, 4, 4), windows(2, 3, 4), NAMES)
+    found = {row["measure"]: row for row in table}
+    boosted = ("statistics, boosting", "without loudness", "only rhythm", "control: real halves")
+    assert {found[name]["auc"] for name in boosted} == {None}
+    assert found["statistics, linear"]["auc"] > 0.9
+    assert found["statistics, linear"]["low"] is None  # of three pieces
+    shown = table_of("realism", {"models": [{"model": "toy", "table": table}]})
+    assert shown.rows[0][2:4] == ["–", "–"]
+    assert "the critic learned nothing from so few lessons" in " ".join(shown.caption.split())
+
+
 def test_equal_music_is_not_told_apart_and_judgements_repeat(monkeypatch):
     monkeypatch.setattr(critics, "EPOCHS", 1)
     learned, judged = windows(1, 60), windows(2, 40)
