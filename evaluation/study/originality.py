@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.piece_jobs import Measure, Rows, continued, held_out_piece, score_of
+from evaluation.study.piece_jobs import Measure, Rows, continued, score_of
 from tokenization.analysis.metres import bar_lines
 from tokenization.prepared import Prepared
-from tokenization.score import Score, excerpt
+from tokenization.score import Score
 
 # A note of a passage is one integer key: onset · PITCHES + pitch, with room for transposition, or the drum.
 
@@ -28,20 +28,15 @@ def passages(
     score: Score, start: int, stop: int, step: int = BARS
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the passages in bars start … stop − 1: the first bar and the sorted keys of the notes of each."""
+    score = score.rescaled(STEPS_PER_BEAT)
+    onset, pitch, lines = score.notes.onset_ticks, score.notes.pitch, bar_lines(score, stop)
+    offsets = np.where(score.on_drums, DRUMS + pitch, ROOM + pitch)
     for bar in range(start, stop - BARS + 1, step):
-        music = _cut(score, bar, bar + BARS)
-        pitches = music.notes.pitch
-        offsets = np.where(music.on_drums, DRUMS + pitches, ROOM + pitches)
-        keys = np.unique(music.notes.onset_ticks * PITCHES + offsets)
+        first, last = lines[[bar, bar + BARS]]
+        inside = (onset >= first) & (onset < last)
+        keys = np.unique((onset[inside] - first) * PITCHES + offsets[inside])
         if len(keys) >= LEAST_NOTES:
             yield bar, keys
-
-
-def _cut(score: Score, start: int, stop: int) -> Score:
-    """Return the notes that begin in bars start … stop − 1, in steps from their beginning."""
-    score = score.rescaled(STEPS_PER_BEAT)
-    first, last = bar_lines(score, stop)[[start, stop]].tolist()
-    return excerpt(score, first, last)
 
 
 class Collection:
@@ -95,8 +90,11 @@ def closest_cases(rows: Rows) -> Rows:
 def training_passages(data: str) -> Any:
     """Return the passages of the training pieces of a data set, as a `Collection`."""
     prepared = Prepared.open(data)
-    pieces = (held_out_piece(data, int(row), prepared.language) for row in prepared.rows("train"))
-    found = Collection((piece.name, piece.score, piece.bars) for piece in pieces)
+    language, rows = prepared.language, prepared.rows("train").tolist()
+    pieces = ((prepared.name(row), np.asarray(prepared.ids(row))) for row in rows)
+    found = Collection(
+        (name, language.decode(ids), len(language.bars(ids))) for name, ids in pieces
+    )
     if not len(found):
         raise ValueError(f"{data} has no training piece with {LEAST_NOTES} notes in {BARS} bars")
     return found
@@ -104,8 +102,6 @@ def training_passages(data: str) -> Any:
 
 def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any) -> Measure:
     """Measure the similarity of a continuation, and of the same bars of the piece, to the training pieces."""
-    if bars < BARS:
-        raise ValueError(f"--bars is {bars}; it must be {BARS} or more, the length of a passage")
     piece, work = continued(data=data, prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
     known, stop = training_passages(data), prompt_bars + bars

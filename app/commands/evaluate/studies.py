@@ -193,6 +193,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("name at least one model, such as ensemble")
     name: str = arguments.evaluation
     experiment = experiment_of(models_of(arguments.models), arguments)
+    if name == "originality" and experiment.prepared is not None:
+        count = len(experiment.prepared.rows("train"))
+        output.remark([f"Before the first piece, each process indexes {count:,} training pieces."])
     result = run_experiment(name, experiment, arguments, EVALUATIONS[name].doing)
     if not any(model.get("table", True) for model in result["models"]):
         raise ValueError(
@@ -262,6 +265,10 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     check_counts(arguments, *counts)
     if arguments.pieces is None:
         arguments.pieces = PIECES
+    if name == "originality" and arguments.bars < originality.BARS:
+        raise ValueError(
+            f"--bars is {arguments.bars}; it must be {originality.BARS} or more, the length of a passage"
+        )
     if "skip" in arguments and arguments.skip < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)

@@ -135,7 +135,8 @@ def test_training_pieces_are_judged_by_critics_of_others(evaluate, tmp_path, mon
 def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch):
     monkeypatch.setattr("evaluation.study.originality.LEAST_NOTES", 1)
     how = ("--split", "train", "--prompt-bars", 1, "--bars", 4, "--recall", 0.5)
-    found, out, _ = evaluate("originality", "remi", REMI, *how)
+    found, out, err = evaluate("originality", "remi", REMI, *how)
+    assert err.startswith("Before the first piece, each process indexes 2 training pieces.\n")
     same = next(row for row in found["models"][0]["table"] if row["measure"] == "the same")
     assert found["recall"] == 0.5
     assert same["real"]["mean"] == 1  # these pieces are the training pieces
