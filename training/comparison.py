@@ -12,6 +12,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -128,6 +129,7 @@ def baseline_of(configs: Mapping[str, RunConfig]) -> str | None:
 # The colour-blind-safe palette of Okabe and Ito.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
+VALIDATION: Any = {"marker": "o", "markersize": 5, "fillstyle": "none", "linestyle": "none"}
 LEAST_SPAN = 0.2  # nats that an axis shows
 SMOOTHED = 0.05  # fraction of the steps over which the training loss is averaged
 
@@ -135,7 +137,7 @@ SMOOTHED = 0.05  # fraction of the steps over which the training loss is average
 def draw_runs(
     runs: Mapping[str, Sequence[Path]], file: Path, trained_length: int, *, by_time: bool = False
 ) -> Path:
-    """Draw the losses of runs, in one colour per name, by steps or by processor time; points are of validations."""
+    """Draw the losses of runs, in one colour per name, by steps or by processor time; circles are of validations."""
     figure = Figure(figsize=(12, 5), layout="constrained")
     during, by_position = figure.subplots(1, 2)
     looks = cycle(product(DASHES, COLOURS))
@@ -146,15 +148,17 @@ def draw_runs(
             train, validation = (read_table(folder / f"{n}.csv") for n in ("train", "validation"))
             minutes = train["processor_seconds"].cumsum() / 60
             at = (minutes if by_time else train["step"]).set_axis(train["step"])
-            few = {"marker": "."} if len(train) < 2 else {}  # a line of one point is not seen
+            few = {"marker": "x"} if len(train) < 2 else {}  # a line of one point is not seen
             during.plot(at, _smoothed(train["loss"]), **look, **few)
-            at_validation = at.reindex(validation["step"])
-            during.plot(at_validation, validation["inside"], "o", color=colour, markersize=3)
+            at_validation = _at(validation["step"], at) if by_time else validation["step"]
+            during.plot(at_validation, validation["inside"], color=colour, **VALIDATION)
             last = _last(read_table(folder / "positions.csv"))
             middle = (last["from"] + last["to"]) / 2
             look |= {"marker": "o", "markersize": 3, "label": None}
             by_position.plot(middle, last["loss"], **look)
-    during.plot([], [], "o", color="#666666", markersize=3, label="validation")
+    several = len(runs) > 1
+    label = "validation, in the run's colour" if several else "validation"
+    during.plot([], [], color="#666666" if several else COLOURS[0], label=label, **VALIDATION)
     by_position.axvline(trained_length, color="#666666", linestyle="--", label="trained length")
     for axes, x in (
         (during, "processor minutes" if by_time else "step"),
@@ -169,6 +173,11 @@ def draw_runs(
     with replacing(file) as part:
         figure.savefig(part, dpi=150, format="png")
     return file
+
+
+def _at(steps: Any, at: Any) -> np.ndarray:
+    """Return the times of some steps, given those of the logged ones, between which the speed is constant."""
+    return np.interp(steps, [0, *at.index], [0, *at])
 
 
 def loss_by_position(runs: Sequence[Path]) -> str:

@@ -1,6 +1,8 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.axes import Axes
 
 from musicgen import weights
 from tests.training.makers import on_disk
@@ -78,6 +80,28 @@ TABLES = {
     "validation": "step,inside,beyond\n2,2.5,\n3,1.5,\n",
     "positions": "step,from,to,loss,deviation\n2,0,8,9,9\n3,0,8,1,0.5\n3,8,16,2,0.5\n",
 }
+
+
+@pytest.mark.parametrize(("by_time", "at"), [(False, [0, 15, 30, 40]), (True, [0, 1.5, 3, 3])])
+def test_every_validation_is_drawn(tmp_path: Path, monkeypatch, by_time: bool, at: list[float]):
+    tables = {
+        "train": "step,loss,processor_seconds\n10,3.0,60\n30,2.0,120\n",
+        "validation": "step,inside,beyond\n0,4,\n15,3,\n30,2,\n40,1,\n",
+        "positions": TABLES["positions"],
+    }
+    for name, text in tables.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    drawn: list[tuple[list[float], list[float]]] = []
+    plot = Axes.plot
+
+    def noted(axes: Axes, *given: Any, **look: Any) -> Any:
+        if look.get("fillstyle") == "none" and len(given[0]):
+            drawn.append(([*given[0]], [*given[1]]))
+        return plot(axes, *given, **look)
+
+    monkeypatch.setattr(Axes, "plot", noted)
+    draw_runs({"run": [tmp_path]}, tmp_path / "curves.png", 8, by_time=by_time)
+    assert drawn == [(pytest.approx(at), [4, 3, 2, 1])]
 
 
 @pytest.mark.parametrize("rows", [1, 9])
