@@ -47,7 +47,8 @@ class Progress:
     loss: float
     tokens_per_second: float
     unit: str
-    validation: float | None
+    validation: float | None  # the loss of the latest one in this session …
+    validated: int | None  # … and its step
 
 
 class Listener(Protocol):
@@ -94,6 +95,7 @@ class Run:
         self.optimiser = optimiser_of(config.optimiser, self.model)
         self.validation = Validation(config, batches, self.model)
         self._stopping = False
+        self._validated: int | None = None  # the step of the latest validation in this session
 
     def start(self) -> Performer:
         """Return the model at step 0."""
@@ -192,11 +194,12 @@ class Run:
                 self.state.batches = number + 1
             if self.devices.is_first:
                 listener.stepped(self.state.step, self.schedule.expected_steps(self.state.step))
+            if self._is_due(self.config.validation.every):
+                with sums.paused():
+                    self._validate(log, sums)
             if self._is_due(self.config.log_every):
                 self._log(log, listener, sums, rate)
             with sums.paused():
-                if self._is_due(self.config.validation.every):
-                    self._validate(log, sums)
                 if self._is_due(self.config.save_every) and not self.schedule.in_tail:
                     self._save(sums)
             if self._is_out_of_patience():
@@ -284,11 +287,13 @@ class Run:
             **values,
         )
         if self.devices.is_first:
-            step, validation = self.state.step, self.state.validation_loss
-            expected = self.schedule.expected_steps(step)
+            step, validated = self.state.step, self._validated
             listener.progress(
-                Progress(step=step, steps=expected, unit=self.unit, validation=validation, **values)
-            )
+                Progress(
+                    step=step, steps=self.schedule.expected_steps(step), unit=self.unit, validated=validated,
+                    validation=None if validated is None else self.state.validation_loss, **values,
+                )
+            )  # fmt: skip
 
     def _total(self, sums: StepSums) -> list[float]:
         """Return the sums over all processes; every process has to call this."""
@@ -306,6 +311,7 @@ class Run:
             raise self._diverged(state.step)  # the last update diverged
         log.validation(state.step, result)
         state.validation_loss, state.validation_beyond = result.inside, result.beyond
+        self._validated = state.step
         in_tail = self.schedule.in_tail
         if in_tail or self.keeps(result.inside):
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0

@@ -261,7 +261,9 @@ class Round:
     def progress(self, progress: Progress) -> None:
         """Print a line every few seconds."""
         known = progress.validation
-        validation = "" if known is None else f", validation {known:.4f}"
+        validation = (
+            "" if known is None else f", validation {known:.4f} of step {progress.validated:,}"
+        )
         tail = ", tail" if self._in_tail else ""
         self.progressed = (
             f"step {progress.step:,} of about {progress.steps:,}: loss {progress.loss:.4f}{validation}, "

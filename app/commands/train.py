@@ -260,6 +260,7 @@ class TrainingProgress:
 
     def __init__(self, show: Callable[[int, int, str], None]) -> None:
         self._show, self._text, self._lines = show, "", output.Lines()
+        self._known: Progress | None = None
         self._first: tuple[int, float] | None = None  # step of this session, and when it was over
 
     def stepped(self, step: int, steps: int) -> None:
@@ -272,20 +273,31 @@ class TrainingProgress:
     def progress(self, progress: Progress) -> None:
         """Update the numbers."""
         step, steps = progress.step, progress.steps
-        self._text = (
-            f"loss {progress.loss:.4f}, {progress.tokens_per_second:,.0f} {progress.unit}/s"
-        )
-        if progress.validation is not None:
-            self._text += f", validation {progress.validation:.4f}"
+        self._known, self._text = progress, ", ".join(numbers(progress, step))
         self._show(step, steps, self._text)
         if self._lines.is_due(step == steps):
             self._line(step, steps)
 
     def _line(self, step: int, steps: int) -> None:
         """Print the step, the newest numbers and, by the pace of this session, how many minutes are left."""
-        told = [self._text] if self._text else []
+        told = numbers(self._known, step) if self._known else []
         first, began = self._first or (step, 0.0)
         if first < step < steps:
             minutes = (time.monotonic() - began) / (step - first) * (steps - step) / 60
             told.append(f"{minutes:.1f} minutes left")
         output.remark([f"step {step:,} of {steps:,}" + (f": {', '.join(told)}" if told else "")])
+
+
+def numbers(known: Progress, step: int) -> list[str]:
+    """Return the newest numbers at a step, each with its own step if that is an earlier one."""
+
+    def of(measured: int) -> str:
+        return "" if measured == step else f" of step {measured:,}"
+
+    told = [
+        f"loss {known.loss:.4f}{of(known.step)}",
+        f"{known.tokens_per_second:,.0f} {known.unit}/s",
+    ]
+    if known.validation is not None and known.validated is not None:
+        told.append(f"validation {known.validation:.4f}{of(known.validated)}")
+    return told

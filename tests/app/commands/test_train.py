@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app import output
 from app.cli import main
 from musicgen import checkpoint, weights
 from tests.evaluation.toys import write_model
@@ -56,6 +58,24 @@ def test_a_run_writes_its_folder(toy: Path, command):
     }
     assert err.startswith("Starting from step 0 of 4.\nstep 1 of 4")  # without numbers
     assert "step 4 of 4: loss " in err
+
+
+def test_a_line_says_of_which_step_older_numbers_are(toy: Path, command, monkeypatch):
+    monkeypatch.setattr(output.Lines, "is_due", lambda *_: True)
+    changes = ("optimiser.steps=7", "log_every=2", "validation.every=3")
+    said = command("train", toy, *(word for one in changes for word in ("--set", one))).err
+    lines = [line for line in said.splitlines() if line.startswith("step ")]
+    losses = [re.findall(r"(loss|validation) [\d.]+( of step \d)?", line) for line in lines]
+    found = {line.split()[1]: dict(one) for line, one in zip(lines, losses, strict=True)}
+    assert found == {
+        "1": {},
+        "2": {"loss": ""},
+        "3": {"loss": " of step 2"},  # before its validation
+        "4": {"loss": "", "validation": " of step 3"},
+        "5": {"loss": " of step 4", "validation": " of step 3"},
+        "6": {"loss": "", "validation": ""},
+        "7": {"loss": "", "validation": ""},
+    }
 
 
 def test_a_model_of_another_size_is_trained(toy: Path, command):
