@@ -101,7 +101,7 @@ data/%/meta.json: | $(INSTALLED)
 # An interrupted training resumes.
 model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the bundled model from raw data (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=… ORCHESTRA=… HYMNS=… MADRIGALS=… FREEDOOM=… FILM=… DANCES=…)
 	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
-	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble
+	$(BIN)/python -m training.publish $(WORK)/ensemble musicgen/pretrained/ensemble --force
 
 # Its takes are kept in runs/critic, so an interrupted run resumes. The bundled one has learned from these pieces.
 CRITICS ?= lieder polish-keyboard quartets groove pop909

@@ -1,6 +1,6 @@
 """Publish the model of a finished run, with smaller weights and a README of facts.
 
-python -m training.publish RUN DEST [--weights int8]
+python -m training.publish RUN DEST [--weights int8] [--force]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from musicgen import weights
+from musicgen.checkpoint import CONFIG as MODEL_CONFIG
 from musicgen.checkpoint import Card
 from musicgen.common.learning import generator_of
 from musicgen.common.machine import machine
@@ -60,6 +61,20 @@ def model_readme(model: ModelConfig, card: Card, measured: Measured, exact: Meas
 def written(value: float | None) -> str:
     """Format a loss for a table."""
     return "–" if value is None else f"{value:.4f}"
+
+
+def check_destination(destination: Path, *, replace: bool) -> None:
+    """Raise ValueError if the destination holds anything other than a model that may be replaced."""
+    if destination.exists() and not destination.is_dir():
+        raise ValueError(f"{destination} is a file; choose a folder for the model")
+    if not destination.exists() or not any(destination.iterdir()):
+        return
+    if not (destination / MODEL_CONFIG).is_file():
+        raise ValueError(f"{destination} is not empty and has no model; choose another folder")
+    if not replace:
+        raise ValueError(
+            f"{destination} already holds a model; choose another folder, or replace it with --force"
+        )
 
 
 def publish(run: Path, destination: Path, dtype: str) -> str:
@@ -117,8 +132,10 @@ def main() -> int:
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("destination", type=Path, metavar="DEST")
     parser.add_argument("--weights", choices=weights.DTYPES, default="int8", help="their type")
+    parser.add_argument("--force", action="store_true", help="replace the model in DEST")
     arguments = parser.parse_args()
     try:
+        check_destination(arguments.destination, replace=arguments.force)
         print(publish(arguments.run, arguments.destination, arguments.weights))
     except (ValueError, OSError) as error:
         print(f"publish: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ import pytest
 from musicgen import checkpoint, weights
 from tests.training.makers import fitted, prepared_set, toy_config
 from training.config import read
-from training.publish import _copy_attachments, publish
+from training.publish import _copy_attachments, check_destination, publish
 from training.run_folder import write_config
 
 
@@ -62,6 +62,23 @@ def test_untrained_run_and_changed_data_are_refused(trained: Path, pianos: Path,
     with pytest.raises(ValueError, match="was trained on other data than"):
         publish(run, tmp_path / "model", "int8")
     assert not (tmp_path / "model").exists()
+
+
+def test_only_a_model_is_replaced_and_only_if_asked(tmp_path: Path):
+    taken = tmp_path / "model"
+    for asked in (False, True):
+        check_destination(taken, replace=asked)
+        check_destination(tmp_path, replace=asked)  # empty
+    taken.mkdir()
+    (taken / "notes.txt").touch()
+    with pytest.raises(ValueError, match="is not empty and has no model"):
+        check_destination(taken, replace=True)
+    with pytest.raises(ValueError, match=r"notes.txt is a file"):
+        check_destination(taken / "notes.txt", replace=True)
+    (taken / "config.json").touch()
+    with pytest.raises(ValueError, match=r"already holds a model; .* replace it with --force"):
+        check_destination(taken, replace=False)
+    check_destination(taken, replace=True)
 
 
 def test_licences_of_all_sets_are_copied_to_the_model(tmp_path: Path):
