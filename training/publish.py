@@ -30,6 +30,8 @@ from training.loop import MODEL, VALIDATE
 from training.run_folder import check_data
 from training.validation import Measured, Validation
 
+ROLES = "model.clock", "model.goals", "model.recall"  # long lists that follow from the language
+
 
 def model_readme(model: ModelConfig, card: Card, measured: Measured, exact: Measured) -> str:
     """Return the README of a model: its card, its configuration, and its losses as stored and in float32."""
@@ -39,8 +41,16 @@ def model_readme(model: ModelConfig, card: Card, measured: Measured, exact: Meas
         "trained length": f"{card.trained_length} tokens",
         "weights": f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…",
         **run_folder.flat(card.training),
-        **run_folder.flat(model.plain(), "model."),
+        **{
+            name: value
+            for name, value in run_folder.flat(model.plain(), "model.").items()
+            if not name.startswith(ROLES)
+        },
+        "recall": "no" if model.recall is None else "yes",
     }
+    pieces = f" nats per token, {measured.sequences} pieces"
+    for name in ("validation_loss", "validation_loss_beyond"):
+        facts[name] = written(facts[name]) + (pieces if facts[name] is not None else "")
     losses = [
         (name, written(one.inside), written(one.beyond))
         for name, one in ((card.dtype, measured), ("float32", exact))

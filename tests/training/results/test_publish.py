@@ -39,11 +39,15 @@ def test_run_is_published_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
         "| data | test pieces |",
         "| counts.train.files | 8 |",
         "| model.metre.features | 2 |",
+        "| recall | no |",
+        f"| validation_loss | {measured:.4f} nats per token, ",
         f"SHA-256 {card.sha256[:16]}",
         f"| int8 | {measured:.4f} |",
         f"| float32 | {best['validation_loss']:.4f} |",
     ):
         assert fact in text
+    assert max(map(len, text.splitlines())) < 200
+    assert "model.clock" not in text
     assert (target / "curves.png").exists()
 
 
