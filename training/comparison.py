@@ -184,6 +184,9 @@ def loss_by_position(runs: Sequence[Path]) -> str:
     """Return a table of the last validation of each run: losses with 95 % intervals over pieces, by position."""
     from scipy.stats import t  # imported here because it takes a second
 
+    for run in runs:
+        if not (run / "positions.csv").is_file():
+            raise ValueError(f"{run} is no run with a validation: it has no positions.csv")
     tables = {run.name: _last(read_table(run / "positions.csv")) for run in runs}
     spans = sorted({span for table in tables.values() for span in _spans(table)})
     rows = [["run", *(f"{start:,}–{stop:,}" for start, stop in spans), "pieces"]]

@@ -180,11 +180,19 @@ def _each(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{ROUND}")) or [""]
 
 
-def unpack(folder: Path, run: Path) -> dict[str, Any]:
-    """Unpack the results of a round into the folder of a run; return a summary."""
+def _content(folder: Path) -> dict[str, Any]:
+    """Return the description of a run in a folder that was packed or came back."""
+    if not (folder / ROUND).is_file():
+        raise ValueError(f"{folder} holds no round and no results of one: it has no {ROUND}")
     content = json_of(folder / ROUND)
     if not isinstance(content, dict) or "config" not in content:
         raise ValueError(f"{folder / ROUND} does not describe a round")
+    return content
+
+
+def unpack(folder: Path, run: Path) -> dict[str, Any]:
+    """Unpack the results of a round into the folder of a run; return a summary."""
+    content = _content(folder)
     config = from_plain(RunConfig, content.pop("config"), str(folder / ROUND))
     before = run_folder.newest(run)
     if before is None and run.is_dir() and any(run.iterdir()):
@@ -223,9 +231,9 @@ class Round:
         self.began, self.seconds = time.monotonic(), seconds
         self.options, self.packed = options, options.folder.resolve()
         self.folder = self.packed / name
+        self.content = _content(self.folder)
         self.out = options.out.resolve() / name
         self.out.mkdir(parents=True, exist_ok=True)
-        self.content = json_of(self.folder / ROUND)
         self.config = self._local_config()
         self.batch = self.config.data.batch
         self.packed_batch: int = self.content["config"]["data"]["batch"]
@@ -233,6 +241,7 @@ class Round:
         self.current: Run | None = None
         self.tokens, self.progressed = 0, ""
         self._in_tail, self._said, self._wrote = False, 0.0, self.began
+        self._has_results = False
 
     def run(self) -> str:
         """Train; return how it ended."""
@@ -241,7 +250,8 @@ class Round:
         self.say(f"{machine()}, precision {self.config.device.precision}")
         ending = self._train()
         self.write(ending)
-        self.say(f"{ending}: {self.progressed}; the results are in {self.out}")
+        kept = f"the results are in {self.out}" if self._has_results else "there are no results"
+        self.say(f"{ending}: {'; '.join(filter(None, (self.progressed, kept)))}")
         return ending
 
     def say(self, text: str) -> None:
@@ -303,6 +313,7 @@ class Round:
             },
         )
         shutil.copyfile(run.folder / "train.csv", self.out / "log.csv")
+        self._has_results = True
 
     def _local_config(self) -> RunConfig:
         """Unpack the data and return the configuration for this machine."""
@@ -334,9 +345,11 @@ class Round:
         while True:
             try:
                 run = self._prepared()
-                run.schedule.seconds = self.seconds - LAST_SECONDS - (time.monotonic() - self.began)
+                spent = time.monotonic() - self.began
+                run.schedule.seconds = self.seconds - LAST_SECONDS - spent
                 if run.schedule.seconds <= 0:
-                    self.say("no time is left")
+                    seconds = self.options.seconds
+                    self.say(_too_short(seconds, seconds / self.seconds, spent))
                     return FAILED
                 return run.fit(self)
             except torch.OutOfMemoryError:
@@ -369,11 +382,23 @@ class Round:
         return self.current
 
 
+def _too_short(seconds: float, runs: float, spent: float = 0.0) -> str:
+    """Say that a round is too short, given its runs and the seconds that one needs before it can train."""
+    least = (spent + LAST_SECONDS) * runs * 1.1 + 5
+    return (
+        f"--seconds is {seconds:g}, which leaves no time to train: of each run, {LAST_SECONDS:g} are for the last "
+        f"validation and writing, and some for unpacking; give {least:.0f} or more"
+    )
+
+
 def run_all(options: argparse.Namespace) -> int:
     """Run each run of a round for an equal share of the time, until one is stopped; return the exit status."""
     names, endings = _each(options.folder), []
+    share = options.seconds / len(names)
+    if share <= LAST_SECONDS:
+        raise ValueError(_too_short(options.seconds, len(names)))
     for name in names:
-        endings.append(Round(options, name, options.seconds / len(names)).run())
+        endings.append(Round(options, name, share).run())
         if endings[-1] == STOPPED:
             break
         gc.collect()

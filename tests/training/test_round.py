@@ -191,6 +191,39 @@ def test_round_unpacks_only_plain_archives_into_its_folder(data: bytes, tmp_path
     assert sum(path.stat().st_size for path in tmp_path.rglob("junk")) < 2000
 
 
+def test_a_round_that_is_too_short_claims_no_results(packed: Path, monkeypatch, capsys):
+    monkeypatch.setattr(round, "LAST_SECONDS", 25.0)
+    status, out = run(packed, 25)
+    assert (status, out.exists()) == (2, False)
+    assert "25 are for the last validation and writing" in (said := capsys.readouterr().err)
+    assert said.endswith("and some for unpacking; give 32 or more\n")
+    init = round.Round.__init__
+
+    def slow(self: round.Round, *given: Any) -> None:
+        init(self, *given)
+        self.began -= 10
+
+    monkeypatch.setattr(round.Round, "__init__", slow)
+    assert run(packed, 32)[0] == 1
+    said = capsys.readouterr().out
+    assert "give 44 or more" in said
+    assert said.endswith("failed: there are no results\n")
+
+
+def test_what_is_no_round_and_no_run_is_refused_in_a_sentence(tmp_path: Path, capsys):
+    for words, says in (
+        (
+            ["unpack", tmp_path, tmp_path / "home"],
+            "holds no round and no results of one: it has no",
+        ),
+        (["run", tmp_path, "--out", tmp_path / "out"], "holds no round and no results of one"),
+        (["table", tmp_path / "none"], "is no run with a validation: it has no positions.csv"),
+    ):
+        assert main([*map(str, words)]) == 2
+        assert says in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
 def test_round_needs_a_description(tmp_path: Path, capsys):
     for text in ("[]", "{}"):
         (tmp_path / "round.json").write_text(text)
