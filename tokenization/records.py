@@ -27,6 +27,7 @@ _MOST_ALIASES = 20  # nested YAML aliases multiply the size of the data
 # Errors of the YAML parser on malformed dates and numbers.
 _BAD_VALUE = (ValueError, LookupError, AttributeError, TypeError)
 
+_LIKE: dict[Any, Any] = {dict: Mapping, tuple: (list, tuple)}  # type → what it is made from
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -135,7 +136,7 @@ def value_of(hint: Any, value: Any, where: str) -> Any:
         return _scalar(hint, value, where)
     expected = typing.get_origin(hint) or hint
     if isinstance(expected, type) and not isinstance(value, expected):
-        raise ValueError(f"{where} is {value!r}; it must be a {expected.__name__}")
+        raise ValueError(f"{where} is {value!r}; it must be {_words(expected)}")
     if expected is dict and (arguments := typing.get_args(hint)):
         return {key: value_of(arguments[1], one, f"{where}: {key}") for key, one in value.items()}
     return value
@@ -179,13 +180,24 @@ def nearest(key: str, known: Iterable[str], most: int = 1) -> str:
 def _first_of(hints: tuple[Any, ...], value: Any, where: str) -> Any:
     if value is None and type(None) in hints:
         return None
-    hints = tuple(h for h in hints if h is not type(None))
-    for hint in hints[:-1]:
+    hints, failures = tuple(h for h in hints if h is not type(None)), []
+    for hint in hints:
         try:
             return value_of(hint, value, where)
-        except ValueError:
-            continue
-    return value_of(hints[-1], value, where)
+        except ValueError as error:
+            kind = typing.get_origin(hint) or hint
+            if len(hints) == 1 or (kind in _LIKE and isinstance(value, _LIKE[kind])):
+                failures.append(error)
+    if failures:  # of the kind that the value is
+        raise failures[0]
+    kinds = [_words(typing.get_origin(hint) or hint) for hint in hints]
+    raise ValueError(f"{where} is {value!r}; it must be {', '.join(kinds[:-1])} or {kinds[-1]}")
+
+
+def _words(kind: Any) -> str:
+    """Describe a type to users."""
+    others = {dict: "a mapping of names to values", list: "a list", tuple: "a list"}
+    return _NAMES.get(kind) or others.get(kind) or f"a {getattr(kind, '__name__', kind)}"
 
 
 def _scalar(hint: type, value: Any, where: str) -> Any:

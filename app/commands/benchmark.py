@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from app import output
@@ -86,12 +87,13 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
     check_counts(arguments, "seeds", "seconds")
     recipe = _recipe(arguments)
-    with output.progress_bar("Data") as progress:
-        data = data_of(arguments.task, arguments.source, recipe.data, progress)
     names = arguments.encodings or recipe.encodings
-    output.remark([recipe.about, *data.remarks, f"On {machine()}."])
     for name in names:
         variant(name)  # raises ValueError for a wrong one
+    with output.progress_bar("Data") as progress:
+        data = data_of(arguments.task, arguments.source, recipe.data, progress)
+    for sentence in (recipe.about, *data.remarks, f"On {machine()}."):
+        output.remark(wrap(sentence, output.COLUMNS))
     with output.progress_bar("Training") as progress:
         rows = benchmark(
             recipe, data, encodings=list(dict.fromkeys(names)), seeds=arguments.seeds,

@@ -15,6 +15,7 @@ from evaluation.benchmarks.tasks import BenchmarkData, Progress, Recipe
 from evaluation.benchmarks.training import STEPS, Classifier, classified, perplexities
 from evaluation.benchmarks.variants import Variant, language_model, model_config
 from evaluation.study.experiments import Measurement, run
+from evaluation.tables import NONE
 from musicgen.performer import parameter_count
 from tokenization.intervals import mean_interval
 from tokenization.records import yaml_of
@@ -174,7 +175,7 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[s
         cells = [_cell(*row.mean(measure), measure) for measure in measures]
         if control is not None:
             change = _cell(*row.change(control, first), first)
-            cells.append("" if row is control else change if change[0] == "-" else f"+{change}")
+            cells.append(NONE if row is control else change if change[0] == "-" else f"+{change}")
         table.append(
             [
                 row.encoding,
@@ -185,8 +186,8 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> list[list[s
             ]
         )
     for name, accuracy in rules.items():
-        blank = [""] * (len(measures) - 1 + len(more))
-        table.append([name, "0", "", f"{100 * accuracy:.2f}", *blank, ""])
+        blank = [NONE] * (len(measures) - 1 + len(more))
+        table.append([name, "0", NONE, f"{100 * accuracy:.2f}", *blank, NONE])
     return table
 
 
@@ -198,12 +199,12 @@ def table_with_papers(
     width, papers = len(table[0]), ANCHORS.get(task, [])
     own = {line[0] for line in table[1:]}
     others = dict.fromkeys(name for one in papers for name in one["rows"] if name not in own)
-    table += [[name, *[""] * (width - 1)] for name in others]
+    table += [[name, *[NONE] * (width - 1)] for name in others]
     for anchor in papers:
         table[0].append(f"{anchor['paper']}: {anchor['what']}")
         for line in table[1:]:
             value = anchor["rows"].get(line[0])
-            line.append("" if value is None else f"{value:.2f}")
+            line.append(NONE if value is None else f"{value:.2f}")
     return table
 
 

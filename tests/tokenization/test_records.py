@@ -25,6 +25,7 @@ class Outer:
     inner: Inner = Inner()
     facts: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    files: str | dict[str, float] | tuple[str, ...] = "x"
 
 
 def test_values_are_converted_to_the_annotated_types() -> None:
@@ -52,7 +53,10 @@ def test_whole_numbers_of_any_integer_type() -> None:
         ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5; it must be a whole number"),
         ({"rate": 1.0, "fast": 1}, r"fast is 1; it must be true or false"),
         ({"rate": 1.0, "sizes": [1, "2"]}, r"sizes\[1\] is '2'"),
-        ({"rate": 1.0, "facts": 3}, r"facts is 3; it must be a dict"),
+        ({"rate": 1.0, "facts": 3}, r"facts is 3; it must be a mapping of names to values$"),
+        ({"rate": 1.0, "files": 3}, r"files is 3; it must be text, a mapping .* or a list$"),
+        ({"rate": 1.0, "files": {"a": "b"}}, r"files: a is 'b'; it must be a number$"),
+        ({"rate": 1.0, "files": [3]}, r"files\[0\] is 3; it must be text$"),
         (
             {"rate": 1.0, "counts": {"notes": "many"}},
             r"^here: counts: notes is 'many'; it must be a whole number",

@@ -124,7 +124,7 @@ def test_means_and_paired_changes_have_students_interval() -> None:
     head, *lines = result_table([none, absolute], {"rule": 0.5})
     assert [line[0] for line in lines] == ["absolute", "none", "rule"]
     place = head.index("accuracy, %: change from none")
-    assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
+    assert [line[place] for line in lines] == ["+10.00 ± 0.00", "–", "–"]
     assert all(len(line) == len(head) for line in lines)
     assert "change from none" not in " ".join(result_table([absolute], {})[0])
     none, absolute = (
@@ -132,7 +132,7 @@ def test_means_and_paired_changes_have_students_interval() -> None:
     )
     head, *lines = result_table([none, absolute], {})
     place = head.index("perplexity 4–8: change from none")
-    assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
+    assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "–")]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,7 @@ def test_means_and_paired_changes_have_students_interval() -> None:
     [
         ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
+        ("listops --encodings foo --seeds 1", "there is no encoding 'foo'"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
         ("points --seconds 0", "--seconds is 0; it must be 1 or more"),
         ("points --short --encodings learned --steps 0", "no encoding could be measured"),
