@@ -58,6 +58,13 @@ class Choice:
             "pieces": pieces,
         }
 
+    def check_split(self) -> None:
+        """Raise ValueError if the split has no piece at all."""
+        if not len(self.prepared.rows(self.split)):
+            raise ValueError(
+                f"{self.data} has no piece in its {self.split} split; try another --split"
+            )
+
     @cached_property
     def prepared(self) -> Prepared:
         """The data set, verified, because results are stored under its checksum."""
@@ -75,16 +82,13 @@ def held_out(
     trained length.
     """
     prepared = choice.prepared
+    choice.check_split()
     able, left_out = models_for_language(playables, prepared.language.name, choice.data)
     length = length or int(FAR * max(map(probed_length, able)))
     rows = prepared.rows(choice.split)
     files = prepared.pieces.file[rows]
     random = np.random.default_rng(choice.seed)
     drawn = np.array([random.choice(rows[files == file]) for file in np.unique(files)], dtype=int)
-    if not len(drawn):
-        raise ValueError(
-            f"{choice.data} has no piece in its {choice.split} split; try another --split"
-        )
     fills = prepared.pieces.length[drawn] > length
     order = drawn[np.argsort(~fills, kind="stable")]
     chosen = order[choice.skip :][: choice.pieces].tolist()
@@ -162,6 +166,7 @@ def piece_experiment(
     """
     prepared, random = choice.prepared, np.random.default_rng(choice.seed)
     able, left_out = models_for_language(playables, language or prepared.language.name, name)
+    choice.check_split()
     rows, places = draw_pieces(choice, random, fewest_bars=fewest_bars)
     others = [one.language for one in able if one.language.name != prepared.language.name]
     # A model of another language may count bars differently.

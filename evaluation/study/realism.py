@@ -65,6 +65,7 @@ def realism(
         raise ValueError(f"--bars is {bars}; it must be {WINDOW} or more, the length of a window")
     prepared = choice.prepared
     able, left_out = models_for_language(playables, prepared.language.name, "realism")
+    choice.check_split()
     fewest = prompt_bars + bars + SPARE
     taught = lessons_of(choice, fewest, for_selection=False)
     learned = taught[:lessons]
