@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_BARS_OF_A_GAP = 16
 PIECES = 20  # to use, unless the number is given
 PARTS = ("bass", "drums", "other")
+# Experiments that only music in a language with an ability allows.
+NEEDED = {"infilling": "rewrite", "gaps": "rewrite", "tracks": "accompany", "plan": "plan"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +274,11 @@ def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> 
     if "skip" in arguments and arguments.skip < 0:
         raise ValueError(f"--skip is {arguments.skip}; it must be 0 or more")
     choice = from_options(Choice, arguments, data=str(arguments.data), device=device)
+    language = choice.prepared.language
+    if name in NEEDED and NEEDED[name] not in language.abilities:
+        raise ValueError(
+            f"{name} needs music in the language ensemble; {choice.data} is in {language.name}"
+        )
     if name == "extrapolation":
         return extrapolation.extrapolation(models, choice, **options)
     if name == "ablation":

@@ -76,11 +76,11 @@ def run_experiment(
     left_out = [*experiment.facts.get("left_out", ())]
     output.remark(left_out)
     found, failures = run_experiments({name: experiment}, arguments, doing)
-    output.remark(failures)
     result = {"command": command_line(), **found[name], "left_out": left_out + failures}
     if not result["models"]:
         why = "; ".join(failures) or "no model has a part to remove"
         raise ValueError(f"no model could be measured: {why}")
+    output.remark(failures)
     return result
 
 

@@ -96,6 +96,8 @@ def test_parts_are_removed_from_models_of_the_datas_language(place: Path, tmp_pa
         (f"extrapolation {PIANO} --data band --split test", "has no piece in its test split; try"),
         (f"form {PIANO} --data band --skip -1", "--skip is -1; it must be 0 or more"),
         (f"form {PIANO} --data band --recall 2", "recall is 2"),
+        (f"infilling {REMI} --data remi", "infilling needs music in the language ensemble; remi"),
+        (f"tracks {GROOVE} --data groove", "needs music in the language ensemble; groove is in"),
         (f"infilling {PIANO} --data band --gap 17", "--gap is 17; at most 16 bars can be filled"),
         (f"accompaniment {GROOVE} --data groove", "name a model that uses ensemble"),
         ("accompaniment --data groove", "name at least one model, such as ensemble"),
