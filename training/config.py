@@ -272,12 +272,18 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
     if path.is_file() and (variants := _contents(path).get("variants")):
         names = ", ".join(f"{path.stem}-{variant}" for variant in variants)
         raise ValueError(f"{path} holds several configurations; name one of them: {names}")
-    values = _with_base(path, ())
+    values, whole = _with_base(path, ()), dict[str, str]()
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not all(key.split(".")):
             raise ValueError(f"--set {change} is not of the form key=value, such as data.batch=8")
-        values = merged(values, _nested(key.split("."), _value(text, f"--set {change}")))
+        for other in whole:
+            if key.startswith(f"{other}."):
+                raise ValueError(f"{change} would replace {whole[other]}; leave out one of them")
+        value = _value(text, f"--set {change}")
+        if value is not None and not isinstance(value, Mapping):
+            whole[key] = change
+        values = merged(values, _nested(key.split("."), value))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
 

@@ -137,6 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from training.data.prepare import PrepareOptions, prepare
 
+    check_counts(arguments, "workers")
     if arguments.scheduler and not arguments.source.is_dir():
         raise ValueError("--scheduler needs SOURCE as a folder that all machines see")
     with (

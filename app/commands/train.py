@@ -204,6 +204,8 @@ def _fit(run: Run, remarks: list[str], again: str) -> dict[str, Any] | None:
         output.remark(
             [f"{'Resuming' if resumed else 'Starting'} from step {run.state.step:,}{of}."]
         )
+        if run.is_over and (changes := run_folder.differences(run.config)):
+            output.remark([f"The run is over, so this changes nothing: {'; '.join(changes)}."])
 
     compiling = run.compile()
     output.remark(compiling if first else [])

@@ -6,7 +6,7 @@ import pytest
 from tests.training.data.sources import on_disk as disk
 from tokenization.prepared import TOKENS_FILE, Prepared
 
-ALONE = ("--workers", 0)
+ALONE = ("--workers", 1)
 
 
 def test_text_output_for_people(tmp_path: Path, command):
@@ -55,6 +55,7 @@ def test_inspect_force_and_damage(tmp_path, command, refused):
     [
         ("midi nowhere set", "no folder or archive"),
         ("midi source source/song0.mid/set", "song0.mid"),
+        ("midi source set --workers 0", "--workers is 0; it must be 1 or more"),
         ("pop909 source set --language groove", "invalid choice: 'groove'"),
     ],
 )

@@ -133,7 +133,10 @@ def test_a_run_resumes_from_its_folder_and_reports_changes(run: Path, command, r
     said = refused(*again, "--set", "optimiser.steps=6", "--set", "model.width=32")
     assert "holds a model of another configuration" in said
     assert (moved / "config.yaml").read_bytes() == before
-    assert command(*again, "--set", "data.batch=2").err.startswith("Resuming from step 4 of 4.")
+    assert command(*again, "--set", "data.batch=2").err.startswith(
+        "Resuming from step 4 of 4.\n"
+        "The run is over, so this changes nothing: data.batch was 4 and is 2.\n"
+    )
     assert (moved / "config.yaml").read_bytes() == before
     said = command(*again, "--set", "data.batch=2", "--set", "optimiser.steps=6").err
     assert "From now on" in said
@@ -148,6 +151,7 @@ def test_a_run_resumes_from_its_folder_and_reports_changes(run: Path, command, r
     ("options", "message"),
     [
         ("--set data.folder=none", "there is no prepared data set none; `musicgen data`"),
+        ("--set model=5 --preset tiny", "model.preset=tiny would replace model=5; leave out one"),
         ("--set model.position=spe", "position 'spe' is unknown"),
         ("--set device.accelerator=cuda", "no GPU is available; train without one: --set"),
     ],

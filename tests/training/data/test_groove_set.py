@@ -59,7 +59,7 @@ def test_generated_files_can_be_prepared_as_grooves(stand_in: Path, capsys: pyte
         library = file.name.split(".")[1].split("_")[0]
         splits.setdefault(library, set()).add(file.parent.name)
     assert all(len(found) == 1 for found in splits.values())  # all styles of a library file
-    words = ["data", "groove", str(stand_in / "set"), str(stand_in / "data"), "--workers", "0"]
+    words = ["data", "groove", str(stand_in / "set"), str(stand_in / "data"), "--workers", "1"]
     assert main([*words, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
