@@ -18,7 +18,7 @@ such notes, the similarity is missing (–, and null in JSON). Times are not qua
 A folder of prompts and continuations, NAME.prompt.mid and NAME.prompt_cont_0.mid …, is evaluated as a
 whole: the bars after each prompt are compared with the prompt; the table has means over styles
 (CHART.STYLE.prompt.mid) with 95 % intervals. The SPE paper published such folders for its three models:
-https://github.com/cifkao/spe, branch gh-pages, midi/grv2grv.
+https://github.com/cifkao/spe, branch www, midi/grv2grv.
 
 examples:
   musicgen evaluate style song.mid song.cont_0.mid song.cont_1.mid
