@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evaluation.metrics.arrangement import MEASURES, Phrases, measures, melody_of
-from evaluation.metrics.estimates import estimate
+from evaluation.metrics.arrangement import FRACTIONS, MEASURES, Phrases, measures, melody_of
+from evaluation.metrics.estimates import FRACTION, estimate
 from evaluation.tables import Result, Table, with_interval
 from musicgen.completion import Completion, accompaniment
 from musicgen.continuation import Player
@@ -131,7 +131,12 @@ def measured(collection: Collection, systems: Mapping[str, Mapping[str, bytes]])
                 melody = melody_of(score, sheet)
                 found.append(measures(sheet, collection.phrases[name], score, melody))
         if found:
-            means = {one: estimate(row[one] for row in found) for one in MEASURES}
+            means = {
+                one: estimate(
+                    (row[one] for row in found), bounds=FRACTION if one in FRACTIONS else None
+                )
+                for one in MEASURES
+            }
             rows.append({"system": system, "sheets": len(found), **means})
     return rows
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics import style
-from evaluation.metrics.estimates import estimate, grouped, means
+from evaluation.metrics.estimates import FRACTION, estimate, grouped, means
 from evaluation.metrics.form import form
 from evaluation.tables import Table, interval
 from musicgen.continuation import Continuation, Player, run_together
@@ -59,6 +59,7 @@ MEASURES = {
     "repeats": "repeated bars",
     "top_repeated": "repeated top notes",
 }
+COUNTS = ("notes", "sounding")  # without bounds; the others are fractions and similarities
 CAPTION = """Bars 5 to 16 of each prompt's continuation, mean [95 % interval] over prompts. Similarity: cosine of the
     style profiles of continuation and prompt."""
 
@@ -230,7 +231,12 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "system": system,
             "prompts": len({row["prompt"] for row in own}),
             "files": len(own),
-            **{name: estimate(means(own, "prompt", name)) for name in MEASURES},
+            **{
+                name: estimate(
+                    means(own, "prompt", name), bounds=None if name in COUNTS else FRACTION
+                )
+                for name in MEASURES
+            },
         }
         for system, own in sorted(systems.items(), key=lambda one: (one[0] != REAL, one[0]))
     ]

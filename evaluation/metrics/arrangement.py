@@ -31,6 +31,7 @@ MEASURES = {
     "others": "chord tones: other parts",
     "at_once": "pitches at once",
 }
+FRACTIONS = ("chords", "semitone", "bass", "others")  # of them, from 0 to 1
 
 
 def measures(sheet: Score, phrases: Phrases, score: Score, melody: int) -> dict[str, float | None]:

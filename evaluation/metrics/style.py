@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, grouped, means
+from evaluation.metrics.estimates import FRACTION, estimate, grouped, means
 from tokenization.analysis.metres import bar_count, bar_lines, bars_of
 from tokenization.formats import read_file
 from tokenization.score import Notes, Score, excerpt
@@ -227,7 +227,7 @@ def compared_folders(folders: Sequence[str]) -> Row:
             {
                 "output": folder,
                 **dict(zip(columns, key, strict=True)),
-                **estimate(means(group, "style", "similarity")),
+                **estimate(means(group, "style", "similarity"), bounds=FRACTION),
             }
             for folder, own in rows.items()
             for key, group in grouped(own, *columns).items()

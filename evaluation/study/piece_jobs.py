@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.estimates import estimate, grouped, means
+from evaluation.metrics.estimates import bounds_of, estimate, grouped, means
 from evaluation.study.experiments import (
     Experiment,
     job_of,
@@ -156,7 +156,6 @@ def piece_experiment(
     fewest_bars: int = 1,
     language: str = "",
     with_others: bool = False,
-    table: Callable[[Rows], Rows] | None = None,
     **options: Any,
 ) -> Experiment:
     """Return the experiment that measures models of a language, by default the data's, on pieces of at least some bars.
@@ -197,15 +196,14 @@ def piece_experiment(
 
     def compose(playable: Playable, results: list[Rows]) -> Rows:
         measured = [row for result in results for row in result]
-        summary = (table or estimates)(measured)
-        return [{"model": playable.name, "table": summary, "rows": measured}]
+        return [{"model": playable.name, "table": estimates(measured, name), "rows": measured}]
 
     facts = {**choice.facts(len(pieces)), "left_out": left_out, **options}
     return Experiment(jobs=jobs, compose=compose, prepared=prepared, facts=facts)
 
 
-def estimates(rows: Rows) -> Rows:
-    """Return one row per measure, with an estimate for each side of the comparison.
+def estimates(rows: Rows, kind: str = "") -> Rows:
+    """Return one row per measure of a kind of experiment, with an estimate for each side of the comparison.
 
     Rows that name a style count once per style, by their mean; others once per piece.
     """
@@ -221,7 +219,10 @@ def estimates(rows: Rows) -> Rows:
             "collapses",
             "busiest",
         )  # 0 or 1 for each piece
-        row = {side: estimate(found, shares=shares) for side, found in values.items()}
+        row = {
+            side: estimate(found, shares=shares, bounds=bounds_of(kind, measure))
+            for side, found in values.items()
+        }
         table.append({"measure": measure, "pieces": len(own), **row, **_above(values)})
     return table
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics.estimates import estimate, mean
+from evaluation.metrics.estimates import FRACTION, estimate, mean
+from evaluation.study.piece_jobs import estimates
 
 
 def test_missing_values_are_counted_and_ignored():
@@ -22,3 +23,18 @@ def test_proportions_have_wilsons_interval():
     assert (none["mean"], none["low"], none["high"]) == (0, 0, pytest.approx(0.1611, abs=1e-4))
     semitones = estimate([0.0, 1.0, 1.0])  # not a proportion, despite its values
     assert semitones["high"] == pytest.approx(2 / 3 + 4.302653 / 3)
+
+
+def test_intervals_end_at_the_bounds_of_a_measure():
+    values = [0.0, 0.56]
+    assert estimate(values)["low"] < -3
+    assert estimate(values, bounds=FRACTION) == estimate(values) | {"low": 0, "high": 1}
+    row = {"piece": "", "written": 0.0}
+    for kind, measure, low in (
+        ("continuation", "to the prompt, whole: onset–duration", 0),
+        ("form", "loudness", 0),
+        ("plan", "loudness", -1),
+        ("form", "swell", pytest.approx(0.28 - 12.7062 * 0.28, rel=1e-4)),
+    ):
+        rows = [{**row, "measure": measure, "written": value} for value in values]
+        assert estimates(rows, kind)[0]["written"]["low"] == low, measure
