@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,26 @@ class Collection:
         self._keys = keys[order]
         self._passages = np.repeat(np.arange(len(found)), self._sizes)[order]
 
+    def write(self, path: Path) -> None:
+        """Write the collection to a file, for other processes."""
+        names, name = np.unique([name for name, _ in self._where], return_inverse=True)
+        where = np.stack([name, [bar for _, bar in self._where]])
+        np.savez(
+            path, keys=self._keys, passages=self._passages, sizes=self._sizes, names=names, where=where
+        )  # fmt: skip
+
+    @classmethod
+    def read(cls, path: Path) -> Collection:
+        """Read a collection that `write` wrote."""
+        found = cls([])
+        with np.load(path, allow_pickle=False) as file:
+            found._keys, found._passages, found._sizes = (
+                file[name] for name in ("keys", "passages", "sizes")
+            )
+            names, (name, bar) = file["names"], file["where"].tolist()
+        found._where = [(str(names[at]), own) for at, own in zip(name, bar, strict=True)]
+        return found
+
     def __len__(self) -> int:
         """Return the number of passages."""
         return len(self._where)
@@ -87,24 +108,37 @@ def closest_cases(rows: Rows) -> Rows:
 
 
 @lru_cache(maxsize=1)
-def training_passages(data: str) -> Any:
-    """Return the passages of the training pieces of a data set, as a `Collection`."""
+def training_passages(data: str, index: str | None = None) -> Collection:
+    """Return the passages of the training pieces of a data set, which `index` has if there is such a file."""
+    if index is not None and Path(index).is_file():
+        return Collection.read(Path(index))
+    return collected(data, lambda done, total: None)
+
+
+def collected(data: str, progress: Callable[[int, int], None]) -> Collection:
+    """Collect the passages of the training pieces of a data set."""
     prepared = Prepared.open(data)
     language, rows = prepared.language, prepared.rows("train").tolist()
-    pieces = ((prepared.name(row), np.asarray(prepared.ids(row))) for row in rows)
-    found = Collection(
-        (name, language.decode(ids), len(language.bars(ids))) for name, ids in pieces
-    )
+
+    def pieces() -> Iterator[tuple[str, Score, int]]:
+        for done, row in enumerate(rows):
+            progress(done, len(rows))
+            ids = np.asarray(prepared.ids(row))
+            yield prepared.name(row), language.decode(ids), len(language.bars(ids))
+
+    found = Collection(pieces())
     if not len(found):
         raise ValueError(f"{data} has no training piece with {LEAST_NOTES} notes in {BARS} bars")
     return found
 
 
-def measure_originality(*, data: str, prompt_bars: int, bars: int, **asked: Any) -> Measure:
+def measure_originality(
+    *, data: str, prompt_bars: int, bars: int, index: str | None = None, **asked: Any
+) -> Measure:
     """Measure the similarity of a continuation, and of the same bars of the piece, to the training pieces."""
     piece, work = continued(data=data, prompt_bars=prompt_bars, bars=bars, **asked)
     yield [work]
-    known, stop = training_passages(data), prompt_bars + bars
+    known, stop = training_passages(data, index), prompt_bars + bars
     likeness: dict[str, list[float]] = {}
     rows: Rows = []
     for side, score in {"written": score_of(work), "real": piece.score}.items():

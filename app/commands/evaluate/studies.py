@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import fill
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate import sheets
-from app.commands.evaluate.study_options import add_split, add_study, run_experiment
+from app.commands.evaluate.study_options import KEPT, add_split, add_study, run_experiment
 from app.options import check_counts, chosen_device, from_options
 from evaluation.tables import ABOUT
 from musicgen.generation.sampling import MUSICAL
@@ -195,10 +197,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("name at least one model, such as ensemble")
     name: str = arguments.evaluation
     experiment = experiment_of(models_of(arguments.models), arguments)
-    if name == "originality" and experiment.prepared is not None:
-        count = len(experiment.prepared.rows("train"))
-        output.remark([f"Before the first piece, each process indexes {count:,} training pieces."])
-    result = run_experiment(name, experiment, arguments, EVALUATIONS[name].doing)
+    indexes = name == "originality" and not _is_stored(experiment, arguments.output)
+    with _indexed(experiment) if indexes else nullcontext(experiment) as experiment:
+        result = run_experiment(name, experiment, arguments, EVALUATIONS[name].doing)
     if not any(model.get("table", True) for model in result["models"]):
         raise ValueError(
             f"the {result['pieces']} pieces of {result['data']} have nothing to measure: "
@@ -214,6 +215,29 @@ def run(arguments: argparse.Namespace) -> None:
     output.write_result(arguments.json, shown, text, *[where] if where else [])
     if name == "originality" and not arguments.json:
         _print_closest(result)
+
+
+def _is_stored(experiment: Experiment, folder: Path | None) -> bool:
+    """Return whether the output folder has the results of all jobs."""
+    keys = (job.key for _, job in experiment.jobs)
+    return folder is not None and all((folder / KEPT / f"{key}.json").is_file() for key in keys)
+
+
+@contextmanager
+def _indexed(experiment: Experiment) -> Iterator[Experiment]:
+    """Yield an experiment whose processes on this machine share an index of the training pieces."""
+    from evaluation.study.originality import collected
+
+    assert experiment.prepared is not None, "it is on pieces"
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder) / "passages.npz"
+        with output.progress_bar("Indexing training pieces") as progress:
+            collected(str(experiment.prepared.folder), progress).write(index)
+        jobs = [
+            (playable, replace(job, places={**job.places, "index": str(index)}))
+            for playable, job in experiment.jobs
+        ]
+        yield replace(experiment, jobs=jobs)
 
 
 def experiment_of(models: Sequence[Playable], arguments: argparse.Namespace) -> Experiment:

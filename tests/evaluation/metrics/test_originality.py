@@ -1,5 +1,7 @@
 """The closest passage of a collection equals the result of an exhaustive comparison, in any key."""
 
+from pathlib import Path
+
 import numpy as np
 
 from evaluation.study.originality import BARS, Collection, passages
@@ -29,10 +31,12 @@ def as_set(one: Score, bar: int, shift: int = 0) -> set[tuple[int, int, int]]:
     }
 
 
-def test_the_closest_passage_matches_an_exhaustive_search():
+def test_the_closest_passage_matches_an_exhaustive_search(tmp_path: Path):
     rng = np.random.default_rng(3)
     pieces = {f"piece {number}": score(rng, 6) for number in range(5)}
     known = Collection((name, one, 6) for name, one in pieces.items())
+    known.write(tmp_path / "passages.npz")
+    read = Collection.read(tmp_path / "passages.npz")
     asked = score(rng, 4)
     for bar, keys in passages(asked, 0, 4):
         wanted = as_set(asked, bar)
@@ -44,6 +48,7 @@ def test_the_closest_passage_matches_an_exhaustive_search():
             if len(mine := as_set(one, at, shift)) >= 8
         )
         assert known.closest(keys)[0] == best
+        assert read.closest(keys) == known.closest(keys)
 
 
 def test_transposition_does_not_matter():

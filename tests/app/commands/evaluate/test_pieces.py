@@ -135,8 +135,10 @@ def test_training_pieces_are_judged_by_critics_of_others(evaluate, tmp_path, mon
 def test_originality_prints_a_table_and_the_closest_cases(evaluate, monkeypatch):
     monkeypatch.setattr("evaluation.study.originality.LEAST_NOTES", 1)
     how = ("--split", "train", "--prompt-bars", 1, "--bars", 4, "--recall", 0.5)
+    monkeypatch.setattr("app.output.QUIET_SECONDS", 0)
     found, out, err = evaluate("originality", "remi", REMI, *how)
-    assert err.startswith("Before the first piece, each process indexes 2 training pieces.\n")
+    assert err.startswith("Indexing training pieces: 0 of 2\n")
+    assert "Indexing" not in evaluate("originality", "remi", REMI, *how)[2]  # all is stored
     same = next(row for row in found["models"][0]["table"] if row["measure"] == "the same")
     assert found["recall"] == 0.5
     assert same["real"]["mean"] == 1  # these pieces are the training pieces
