@@ -60,6 +60,7 @@ WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
 BEYOND, FARTHEST = 1.5, 6.0
 # The share of the bars whose lowest note says how deep a part of several voices goes, and semitones above it.
 USUALLY, SHALLOWER = 0.75, 2
+FULLER = 1.5  # factor of the nats against more notes at once than in so many onsets, by the unseen's odds
 FIFTH = 7  # semitones of a leap
 FORM_PERIODS = (12, 8, 16, 32)  # bars after which harmony recurs …
 AGREED = 0.8  # … if so much of the bars have the first chord of the bar one period before …
@@ -94,6 +95,7 @@ class Habits:
     floor: np.ndarray  # (P,) the lowest usual top note of an onset; −1 in one voice
     depth: np.ndarray  # (P,) what the lowest note of a bar usually is at most, in several voices
     most: np.ndarray  # (P,) notes at once
+    fuller: np.ndarray  # (P,) nats against each one more
     strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
     usual: Usual
@@ -137,12 +139,15 @@ def habits_of(
     unsure = RECENT / max(min(bars, RECENT), 1)
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
     depth, most = np.full(count, float(len(PITCH))), np.full(count, len(PITCH))
+    fuller = np.zeros(count)
     leaps = np.ones(count)
     for part in np.flatnonzero(judged & (sheet.parts < PITCHED)).tolist():
         own = sheet.part == part
         value = sheet.value[own]
         onset, at, many = np.unique(sheet.onset[own], return_inverse=True, return_counts=True)
         most[part] = many.max()
+        # In eighths, so that no rounding decides.
+        fuller[part] = np.round(8 * FULLER * np.log1p(len(many) / 2)) / 8
         late_half = 2 * sheet.bar[own] >= bars
         halves = [
             np.ptp(half) if len(half) else 0 for half in (value[late_half], value[~late_half])
@@ -180,6 +185,7 @@ def habits_of(
         floor=floor,
         depth=depth,
         most=most,
+        fuller=fuller,
         strict=2 * BEYOND / (1 + unsure),
         leaps=leaps,
         usual=Usual.of(sheet, judged, late),

@@ -80,7 +80,6 @@ LEAPING = 2.5  # nats against more leaps than before
 LEAPS, SPARE = 1.25, 1  # times the given share of leaps, and so many more, are not too many
 # Nats for pitches as low as usual in a bar that has none in a part of several voices, and against ending it so.
 DEEP, SHALLOW = 0.5, 1.5
-FULLER = 2.0  # nats against each note at once more than before
 DOUBLING = 6.0  # nats for the notes of the part that a part doubles
 TONES = 6  # that a part can have at once to be doubled
 FORM = 6.0  # nats against chords that break the form
@@ -370,7 +369,7 @@ class Habitual(Grammar):
             return
         nats[PITCH.start : PITCH.stop] -= habits.against_range[part]
         over = max(int(self._notes[row] + 1 - habits.most[part]), 0)
-        nats[LENGTH.start : PITCH.stop] -= np.float32(FULLER * over)
+        nats[LENGTH.start : PITCH.stop] -= np.float32(habits.fuller[part] * over)
         if habits.above[part] != APART:
             self._double(row, part, nats)
         depth = int(habits.depth[part])

@@ -32,10 +32,8 @@ SINGLE = (
 )  # fmt: skip
 # Notes that other instruments attack at once, at most: strings, hands and feet.
 MOST, STRINGS, BOWED, DRUMMED = 10, 6, 4, 4
-FEWEST_ATTACKS = (
-    12  # of a given part that show whether it is one voice, and how many notes it has at once …
-)
-FULLER = 3  # … beyond which it has no more than so many
+FEWEST_ATTACKS = 12  # of a given part that show its voices, and how many notes it has at once
+FULLER = 3, 1  # notes at once more than before, at most, after fewer attacks, and after so many
 CHORDS_IN_ONE_VOICE = 0.03  # of the attacks of a part that counts as one voice
 RINGING = 0.2  # of its notes, at most, sound a sixteenth into the next one in a voice that does not ring on
 
@@ -101,8 +99,8 @@ def promises_of(parts: np.ndarray, given: Sheet | None = None) -> Promises:
         highest[part] = max(highest[part], value.max())
         one_voice = _is_one_voice(onset, at_once[part] == 1)
         usual = MOST if at_once[part] == 1 else at_once[part]
-        known = most + FULLER if len(attacks) >= FEWEST_ATTACKS else AT_ONCE.max()
-        at_once[part] = 1 if one_voice else max(min(usual, known), most)
+        usual = min(usual, most + FULLER[len(attacks) >= FEWEST_ATTACKS])
+        at_once[part] = 1 if one_voice else max(usual, most)
     return Promises(lowest=lowest, highest=highest, at_once=at_once)
 
 

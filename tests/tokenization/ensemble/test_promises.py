@@ -16,7 +16,7 @@ from tokenization.analysis.metres import bar_lines
 from tokenization.analysis.playing import Playing
 from tokenization.ensemble.beginning import key_of
 from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.promises import AT_ONCE, DRUMMED, HIGHEST, LOWEST
+from tokenization.ensemble.promises import AT_ONCE, DRUMMED, FULLER, HIGHEST, LOWEST
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     BAR,
@@ -140,6 +140,9 @@ def test_a_given_part_keeps_to_what_it_did(seed: int, chords: bool):
     assert sheet.value[new].min() >= 24  # lower than players go, as given
     together = new.sum() - len(np.unique(sheet.onset[new]))
     assert (together > 0) == chords
+    piano = (sheet.part == 1) & (sheet.bar >= 4)
+    sizes = np.unique(sheet.onset[piano], return_counts=True)[1]
+    assert 2 < sizes.max() <= 2 + FULLER[0]  # two before, four times
 
 
 @pytest.mark.parametrize("free", [False, True])
