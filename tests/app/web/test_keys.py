@@ -36,7 +36,7 @@ ACTIONS = {
     "harmonise": COMPOSE.format('kind: "accompany", parts: ["+nylon guitar"]'),
     "set the tempo": "() => musicgen.app.setTempo(90, 0)",
     "set the metre": "() => musicgen.app.setMetre(3, 4, 0)",
-    "cut the end": "() => musicgen.app.bars(musicgen.desk.open.current, 'end', { first: 0, stop: 4 })",
+    "cut the end": "() => musicgen.app.bars(musicgen.desk.open.current, 'cut', { first: 0, stop: 4 })",
     "undo": "() => musicgen.app.undo()",
     "redo": "() => musicgen.app.redo()",
 }
@@ -66,7 +66,11 @@ FILES = {  # with the key that they state, or that the user sets
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+OFTEN = "relative.mid", "sonata.musicxml", "set.abc"
+NAMES = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.long) for name in FILES]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_stated_key_stays(page: Page, name: str):
     data, (fifths, minor), is_set = FILES[name]
     send(page, name, data)
