@@ -9,7 +9,7 @@ import numpy as np
 
 from tokenization.ensemble.likeness import contents, likeness
 from tokenization.ensemble.spelling import Sheet
-from tokenization.ensemble.tokens import HARMONY, RETURNS, STEPS_PER_SUBBEAT
+from tokenization.ensemble.tokens import BARS_BACK, HARMONY, STEPS_PER_SUBBEAT
 
 LEAST_ALIKE = 0.6  # similarity above which a bar counts for a return
 BREAK = 0.5  # what a phrase that returns has to gain: two equal bars in a row are enough
@@ -26,7 +26,7 @@ def returns_of(sheet: Sheet) -> np.ndarray:
     bars = min(len(sheet.bars), MOST_BARS)
     back = np.arange(bars)[:, None] - np.arange(bars)
     gain = _similarity(sheet, bars) - LEAST_ALIKE
-    gain += PREFERRED * np.isin(back, [int(name) for name in RETURNS if name.isdecimal()])
+    gain += PREFERRED * np.isin(back, BARS_BACK)
     # The best sum up to each bar if its source is each earlier bar, and without one in the last column: (K, K + 1).
     best = np.full((bars, bars + 1), -np.inf)
     came = np.zeros((bars, bars + 1), dtype=np.int64)  # the column of the bar before

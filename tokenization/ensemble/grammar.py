@@ -23,6 +23,7 @@ from tokenization.ensemble.tokens import (
     AFTER,
     AT,
     BAR,
+    BARS_BACK,
     BEFORE,
     BEGIN,
     CHORD,
@@ -50,7 +51,6 @@ from tokenization.ensemble.tokens import (
     PLAN_START,
     PLAN_STOP,
     PLAYERS_1,
-    RETURNS,
     STYLE,
     TEMPO,
     VOCABULARY,
@@ -91,9 +91,7 @@ ROOT_TONES = (
 ) % 12 == 0  # of each key: (24, pitches)
 # The lengths that hold a chord in a bar of each metre: most of the bar, and no more: (metres, lengths).
 HELD = (3 * METRE_STEPS[:, None] <= 4 * LENGTHS) & (METRE_STEPS[:, None] >= LENGTHS)
-# Returns that name how many bars back the source is.
-BARS_BACK = np.array([int(name) for name in RETURNS if name.isdecimal()])
-BACK_IDS = np.array([VOCABULARY.id(f"return_{bars}") for bars in BARS_BACK])
+BACK_IDS = np.array([VOCABULARY.id(f"return_{bars}") for bars in BARS_BACK])  # by bars back
 FADING = 0.5 ** (1 / 8)  # factor per bar on the weight of older notes in the key: half after 8 bars
 FAR = np.iinfo(np.int64).max // 2
 NO_CLOSING = (-1, -1)
@@ -173,7 +171,7 @@ class EnsembleGrammar(Grammar):
         self._bars = np.zeros(1, dtype=np.int64)
         self._start = np.zeros(1, dtype=np.int64)  # first step of the current bar
         self._metre = np.full(1, FOUR_FOUR)
-        # Of the latest bars, the last one first.
+        # The metres of the latest bars, the last one first.
         self._metres_before = np.full((1, int(BARS_BACK[-1])), -1)
         self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note
         self._planned = np.zeros(1, dtype=np.int64)  # the number of parts in the bar's plan, or 0

@@ -50,7 +50,7 @@ MARGIN = 0.02  # by which a longer period must exceed the shorter ones
 # Plucked basses are of no section, even if they share the beats of a guitar.
 BASSES = [PART_NAMES.index(name) for name in FAMILIES["bass"]]
 TOGETHER = 0.8  # Jaccard index of the onsets of parts that move together
-# Of the common onsets have the same notes, octaves apart or not, if a part doubles another.
+# Share of the common onsets that have the same notes, octaves apart or not, if a part doubles another.
 DOUBLED = 0.85
 APART = 999  # semitones, of no double
 # What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.

@@ -16,6 +16,7 @@ from tokenization.ensemble.likeness import contents, likeness
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import (
     BAR,
+    BARS_BACK,
     DYNAMICS,
     END,
     HARMONY,
@@ -84,7 +85,7 @@ def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
     similarity, sizes = likeness(sheet.bar[chosen], contents(sheet)[chosen], bars)
     similarity[np.triu_indices(bars)] = 0  # only earlier bars
     back = np.arange(bars)[:, None] - np.arange(bars)
-    has_token = np.isin(back, [int(step) for step in RETURNS[1:-1]])
+    has_token = np.isin(back, BARS_BACK)
     best = (similarity + 1e-3 * has_token - 1e-6 * back).argmax(1)
     rows = np.arange(bars)
     distance = np.where(similarity[rows, best] < SIMILAR, 0, back[rows, best])

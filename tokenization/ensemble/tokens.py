@@ -93,6 +93,7 @@ LATER_STYLES = ("rock", "film", "choir", "orchestra", "folk")  # unknown to earl
 TEMPOS = (44, 55, 65, 75, 85, 95, 106, 120, 135, 156, 184, 215)
 TEMPO_EDGES = (50, 60, 70, 80, 90, 100, 112, 126, 144, 168, 200)
 RETURNS = ("new", "1", "2", "4", "8", "16", "other")  # bars back
+BARS_BACK = np.array([int(name) for name in RETURNS if name.isdecimal()])
 DENSITIES, REGISTERS, DYNAMICS, PLAYERS = 8, 10, 8, 8
 
 PLAN_FAMILIES: list[tuple[str, list[str]]] = [

@@ -38,7 +38,7 @@ export class App {
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.underWay = null; // the promise of what is being opened
-    this.doing = ""; // what is said meanwhile
+    this.doing = ""; // the words shown meanwhile
     this.words = this.trouble = ""; // the message at the bottom of the page, or the error in its place
     this.changed = () => {}; // shows the new state
   }

@@ -63,7 +63,7 @@ export class Hand {
   }
 
   // The note under a finger, which is wider than a row; drums have notes close together.
-  beside({ clientX }, pitch, lane) {
+  near({ clientX }, pitch, lane) {
     const { roll } = this,
       pitches = lane.drum ? [pitch] : [pitch, pitch + 1, pitch - 1],
       xs = [clientX, clientX - EDGE, clientX + EDGE],
@@ -78,7 +78,7 @@ export class Hand {
       tick = roll.tickAt(event),
       index =
         event.pointerType === "touch"
-          ? this.beside(event, pitch, lane)
+          ? this.near(event, pitch, lane)
           : this.at(tick, pitch, lane.index);
     if (index < 0 && event.shiftKey) return this.#marquee(event);
     this.acts.touch?.(index < 0 ? pitch : this.row(index)[2], lane.index);
