@@ -11,7 +11,6 @@ import argparse
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -58,13 +57,12 @@ def main() -> None:
     if len(counts) != len(asked.data):
         parser.error(f"--lessons has {len(counts)} numbers for {len(asked.data)} sets")
     sets = dict(zip(asked.data, counts, strict=True))
-    found = all_lessons(asked.model, sets, 1, asked.output / ".results", asked.workers)
+    kept = asked.output / ".results"
+    found = all_lessons(asked.model, sets, 1, kept, asked.workers)
     first = asked.output / "first"
     shutil.copytree(asked.model, first, dirs_exist_ok=True)
-    content = written_critic(found)
-    write_whole(first / FILE, content)
-    of_first = asked.output / f".chosen-{sha256(content).hexdigest()[:8]}"
-    found += all_lessons(first, sets, CHOSEN_OF, of_first, asked.workers)
+    write_whole(first / FILE, written_critic(found))
+    found += all_lessons(first, sets, CHOSEN_OF, kept, asked.workers)
     write_whole(asked.model / FILE, written_critic(found))
 
 

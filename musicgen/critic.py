@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -89,6 +91,14 @@ class Critic:
         """Take the arrays FIELDS."""
         self._names: list[str] = arrays["names"].tolist()
         self._arrays = {name: arrays[name].astype(np.float64) for name in FIELDS[1:]}
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of what it has learned."""
+        content = sha256(repr(self._names).encode())
+        for name, array in self._arrays.items():
+            content.update(f"{name}{array.shape}".encode() + array.tobytes())
+        return content.hexdigest()
 
     @classmethod
     def read(cls, path: Path) -> Critic:

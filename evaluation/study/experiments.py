@@ -64,23 +64,24 @@ def model_fields(playable: Playable) -> dict[str, Any]:
 # Jobs: each measurement runs once, in one of several processes or machines, and its result is stored as JSON.
 #
 # A job is identified by the name of its function, its arguments, and hashes of the model and the data, wherever these
-# are stored; if it generates music, also by the code that decides what is written. Results are written immediately, so
-# that interrupted work can resume. A ValueError or OSError is stored as a result: the other jobs continue, and the
-# failed job is retried next time. Jobs that generate music are run a few at a time, in one batch.
+# are stored; if it generates music, also by the code that decides what is written, and by the critic, if one chooses.
+# Results are written immediately, so that interrupted work can resume. A ValueError or OSError is stored as a result:
+# the other jobs continue, and the failed job is retried next time. Jobs that generate music are run a few at a time, in
+# one batch.
 
 TOGETHER = 8  # jobs that generate in one batch
 REVISION = 5  # increase when the meaning of a measurement changes, to invalidate all stored results
 JUDGES = ("critic.py", "statistics.py", "harmony_statistics.py", "part_statistics.py")
 
 
-@lru_cache(maxsize=1)
-def version() -> str:
-    """Return the hash of the code that decides what models write, which leaves out what only judges music."""
+@lru_cache(maxsize=2)
+def version(*, chooses: bool) -> str:
+    """Return the hash of the code that decides what models write; what only judges music counts if a critic chooses."""
     content = hashlib.sha256()
     for package in (musicgen, tokenization):
         folder = Path(str(package.__file__)).parent
         for path in sorted(path for kind in ("py", "wasm") for path in folder.rglob(f"*.{kind}")):
-            if path.name not in JUDGES:
+            if chooses or path.name not in JUDGES:
                 content.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
     return content.hexdigest()
 
@@ -233,12 +234,14 @@ def job_of(
     data = {} if prepared is None else {"data": str(prepared.folder)}
     checksum = {} if prepared is None else {"data": prepared.meta["checksum"]}
     model = {"weights": playable.sha256 or playable.given, "config": playable.config}
-    code = {"code": version()} if isgeneratorfunction(measure) else {}
+    critic = playable.critic if arguments.get("draw", 1) > 1 else None
+    code = {"code": version(chooses=critic is not None)} if isgeneratorfunction(measure) else {}
+    chooser = {"critic": critic.sha256} if critic else {}
     measurement = Measurement(
         measure=measure,
         arguments=arguments,
         places={"model": playable.given, **data, "device": device},
-        identity={**model, **checksum, **code},
+        identity={**model, **checksum, **code, **chooser},
     )
     return playable, measurement
 

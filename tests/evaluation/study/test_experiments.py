@@ -14,6 +14,7 @@ from evaluation.study import extrapolation as losses
 from evaluation.study.accompaniment import accompanied
 from evaluation.study.experiments import Measurement, conduct, job_of, models_of, run
 from evaluation.study.piece_jobs import Choice, draw_pieces, held_out, piece_experiment
+from musicgen.critic import FIELDS, Critic
 from musicgen.playable import find
 from tests.evaluation.toys import write_model
 from tests.training.makers import prepared_set
@@ -120,7 +121,7 @@ def test_the_key_of_a_result_does_not_depend_on_paths():
 def test_music_is_kept_for_the_code_that_wrote_it(monkeypatch):
     toy = find("untrained:tiny")
     keys = [job_of(toy, generating, "cpu", value=2)[1].key]
-    monkeypatch.setattr(jobs_module, "version", lambda: "another")
+    monkeypatch.setattr(jobs_module, "version", lambda *, chooses: "another")
     keys += [job_of(toy, generating, "cpu", value=2)[1].key]
     assert keys[0] != keys[1]
     assert "code" not in job_of(toy, recorded, "cpu", value=2)[1].identity
@@ -128,6 +129,14 @@ def test_music_is_kept_for_the_code_that_wrote_it(monkeypatch):
         path.name for folder in ("musicgen", "tokenization") for path in Path(folder).rglob("*.py")
     }
     assert names > {*jobs_module.JUDGES}
+
+
+def test_music_that_a_critic_chooses_is_kept_for_that_critic():
+    critics = [Critic(dict.fromkeys(FIELDS, np.full((1, 1), value))) for value in (1.0, 2.0)]
+    toys = [replace(find("untrained:tiny"), read_critic=lambda own=own: own) for own in critics]
+    for draw, count in ((1, 1), (2, 2)):
+        keys = {job_of(toy, generating, "cpu", draw=draw)[1].key for toy in toys}
+        assert len(keys) == count
 
 
 def generating(*, value: int):
