@@ -10,7 +10,37 @@ from typing import Self
 import numpy as np
 
 
-class Grammar(ABC):
+class Rows:
+    """State of B rows: arrays, (B, …), and parts that are such state themselves; all else is the same for all rows."""
+
+    def select(self, rows: np.ndarray) -> Self:
+        """Return a copy with the given rows, to drop some or to repeat one."""
+        chosen = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):  # (B, …)
+                setattr(chosen, name, value[rows])
+            elif isinstance(value, Rows):
+                setattr(chosen, name, value.select(rows))
+        return chosen
+
+    @property
+    def shared(self) -> Hashable:
+        """All state except the rows. Others can be `joined` if it is equal."""
+        return type(self), *((name, _shared(value)) for name, value in vars(self).items())
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return one state with the rows of several."""
+        together = copy(self)
+        for name, value in vars(self).items():
+            theirs = [vars(other)[name] for other in others]
+            if isinstance(value, np.ndarray):
+                setattr(together, name, np.concatenate([value, *theirs]))
+            elif isinstance(value, Rows):
+                setattr(together, name, value.joined(theirs))
+        return together
+
+
+class Grammar(Rows, ABC):
     """A state machine over a batch of B prefixes, with arrays as state."""
 
     counts_bars = False  # whether it ends the music by itself after a number of bars
@@ -40,32 +70,6 @@ class Grammar(ABC):
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return the tokens to append instead of the sampled ones; by default, these."""
         return tokens
-
-    def select(self, rows: np.ndarray) -> Self:
-        """Return a copy with the given rows, to drop some or to repeat one."""
-        chosen = copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):  # (B, …)
-                setattr(chosen, name, value[rows])
-            elif isinstance(value, Grammar):
-                setattr(chosen, name, value.select(rows))
-        return chosen
-
-    @property
-    def shared(self) -> Hashable:
-        """All state except the rows. Grammars can be `joined` if it is equal."""
-        return type(self), *((name, _shared(value)) for name, value in vars(self).items())
-
-    def joined(self, others: Sequence[Self]) -> Self:
-        """Return one grammar with the rows of several."""
-        together = copy(self)
-        for name, value in vars(self).items():
-            theirs = [vars(other)[name] for other in others]
-            if isinstance(value, np.ndarray):
-                setattr(together, name, np.concatenate([value, *theirs]))
-            elif isinstance(value, Grammar):
-                setattr(together, name, value.joined(theirs))
-        return together
 
 
 class Excluding(Grammar):
@@ -99,4 +103,4 @@ class Excluding(Grammar):
 def _shared(value: object) -> object:
     if isinstance(value, np.ndarray):
         return value.shape[1:], value.dtype
-    return value.shared if isinstance(value, Grammar) else value
+    return value.shared if isinstance(value, Rows) else value

@@ -39,6 +39,11 @@ class NetworkState(Protocol):
         ...
 
 
+# The strength of recall in a band that goes on. At full strength, it repeats itself more than bands do, and its harmony
+# stands still.
+RECALL_OF_BANDS = 0.6
+
+
 class Network(Protocol):
     """What computes the logits of sequences."""
 
@@ -88,9 +93,16 @@ class Batch:
         if self._roles is not None:
             recall = self._roles.begin(
                 elsewhere=wanted.elsewhere, unlike=wanted.unlike, sources=wanted.sources,
-                varies=wanted.varies, strength=wanted.request.sampling.recall,
+                varies=wanted.varies, strength=self._strength(wanted),
             )  # fmt: skip
         return Prefix(self.network.begin(noise_of(wanted.ids)), recall)
+
+    def _strength(self, wanted: Order) -> float:
+        """Return how strongly a request recalls."""
+        assert self._roles is not None
+        goes_on = self._roles.bar in wanted.ids and not wanted.elsewhere and not wanted.sources
+        is_band = goes_on and self._roles.drums in wanted.ids
+        return wanted.request.sampling.recall * (RECALL_OF_BANDS if is_band else 1)
 
     def read(self, prefix: Prefix, ids: np.ndarray) -> None:
         """Append tokens to one sequence."""

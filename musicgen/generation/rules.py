@@ -22,11 +22,11 @@ Nats = Iterator[tuple["int | np.ndarray", float]]
 # they repeat, most of all if it was near. The plan names near sources; others are guessed, or set by the request.
 # Chosen on validation songs (docs/results.md).
 ALIGNED = 4
-NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -2.8), (5.2, 1.0, -1.8), (3.0, 3.0, -1.0)
+NAMED_BOOST, GUESSED_BOOST, REQUESTED_BOOST = (1.8, 0.6, -3.8), (5.2, 1.0, -2.8), (3.0, 3.0, -1.0)
 # The nats that are added to those for notes that vary, in music without a prompt, which repeats itself more than songs.
 ALONE = -1.2
 # Parts of which so many bars are equal to one of the SHOWN bars before are not varied.
-OFTEN_EXACT, SHOWN = 0.2, 16
+OFTEN_EXACT, SHOWN = 0.25, 16
 # What given music is: scores have no drums and few lengths. They repeat bars as they are, unless a request asks for the
 # return.
 BAND, SCORE, PERFORMANCE = "band", "score", "performance"

@@ -7,6 +7,7 @@
 - *range*: a part stays within its given range and some of it on either side; one voice leaps no more often than before,
   and a part of several, such as two hands, reaches its usual depth in each bar and seldom has more notes at once.
 - *what is usual* in a band (usual.py): lengths, loudness, how many notes at once, which drums.
+- *lines* of a score (lines.py): figures, repeated notes, clashes.
 - *form*: where the given harmony recurs after twelve bars, or after 8, 16 or 32, it goes on so.
 - *key*: pitches and chords stay in the key that was asked for, or are those of the given music.
 
@@ -55,9 +56,10 @@ DOUBLED = 0.85
 APART = 999  # semitones, of no double
 # What a part may exceed its range by on either side: a share of it, or semitones; and of what it grew by in between.
 WIDER, LEAST, GROWN = 0.125, 1.0, 1.0
-# Nats for each semitone outside a part's range, and the most, also against leaving an onset whose top note is too low;
-# fewer if fewer bars than RECENT show the range, or if a plan asks for registers.
-BEYOND, FARTHEST = 1.5, 6.0
+# Nats for each semitone outside a part's range, less in scores, which range more widely, and the most, also against
+# leaving an onset whose top note is too low; fewer if fewer bars than RECENT show the range, or if a plan asks for
+# registers.
+BEYOND, BEYOND_IN_SCORES, FARTHEST = 1.5, 0.4, 6.0
 # The share of the bars whose lowest note says how deep a part of several voices goes, and semitones above it.
 USUALLY, SHALLOWER = 0.75, 2
 FULLER = 1.5  # factor of the nats against more notes at once than in so many onsets, by the unseen's odds
@@ -67,7 +69,7 @@ AGREED = 0.8  # … if so much of the bars have the first chord of the bar one p
 DISTINCT = 0.1  # … and by so much more than that of any shorter period
 # Nats against the pitch classes that the given music lacks, unless it is a score, since scores modulate; and under a
 # plan, which draws music away from its key.
-STRANGE, PULLED = 0.5, 2.0
+STRANGE, PULLED = 0.25, 2.0
 OUTSIDE = 3.5  # nats against pitch classes outside the scale of a key that was asked for …
 HOME = 1.0  # … for its tonic chord …
 RELATIVE = -1.0  # … and for that of its relative
@@ -99,6 +101,7 @@ class Habits:
     strict: float  # nats for each semitone outside
     leaps: np.ndarray  # (P,) the fraction of moves by a fifth or more; 1 unless it is one voice
     usual: Usual
+    is_score: bool
     form: int  # bars after which the harmony recurs; 0 for none
     strange: np.ndarray  # (V,) nats on pitches and chords
     key: int  # that was asked for, −1 for none
@@ -137,6 +140,7 @@ def habits_of(
     fewest = min(FEWEST, max(FEWEST_OF_FEW, bars))
     judged = (notes >= fewest) & (sheet.parts != HARMONY) & (rate > 0)
     unsure = RECENT / max(min(bars, RECENT), 1)
+    written = is_score(sheet)
     low, high, floor = np.zeros(count), np.full(count, 127.0), np.full(count, -1.0)
     depth, most = np.full(count, float(len(PITCH))), np.full(count, len(PITCH))
     fuller = np.zeros(count)
@@ -186,9 +190,10 @@ def habits_of(
         depth=depth,
         most=most,
         fuller=fuller,
-        strict=2 * BEYOND / (1 + unsure),
+        strict=2 * (BEYOND_IN_SCORES if written else BEYOND) / (1 + unsure),
         leaps=leaps,
         usual=Usual.of(sheet, judged, late),
+        is_score=written,
         form=_form(sheet),
         strange=strange,
         key=key,
@@ -266,15 +271,19 @@ def _form(sheet: Sheet) -> int:
     return 0
 
 
+def is_score(sheet: Sheet) -> bool:
+    """Return whether music is a score: it has no drums, and notated lengths."""
+    return is_notated(sheet.length[sheet.instrument < PITCHED]) and DRUMS not in sheet.parts
+
+
 def strange(sheet: Sheet, *, is_pulled: bool) -> np.ndarray:
     """Return the nats on each pitch and chord by how often the given music has its pitch classes: (V,)."""
     pitched = sheet.instrument < PITCHED
     weight = np.bincount(sheet.value[pitched] % 12, LENGTHS[sheet.length[pitched]], 12)
     share = weight / max(weight.sum(), 1)
-    is_score = is_notated(sheet.length[pitched]) and DRUMS not in sheet.parts
-    nats = PULLED if is_pulled else 0.0 if is_score else STRANGE
-    # In steps of a quarter, so that no rounding decides.
-    return _by_class(-np.round(4 * nats * np.clip(1 - share * 24, 0, 1)) / 4)
+    nats = PULLED if is_pulled else 0.0 if is_score(sheet) else STRANGE
+    # In eighths, so that no rounding decides.
+    return _by_class(-np.round(8 * nats * np.clip(1 - share * 24, 0, 1)) / 8)
 
 
 def _by_class(of_class: np.ndarray) -> np.ndarray:

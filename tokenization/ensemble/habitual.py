@@ -39,6 +39,7 @@ from tokenization.ensemble.habits import (
     recurring,
     strange,
 )
+from tokenization.ensemble.lines import Lines
 from tokenization.ensemble.plan import Plan
 from tokenization.ensemble.sequences import bar_offsets, plain
 from tokenization.ensemble.spelling import Reading, Sheet, voices_of
@@ -118,6 +119,7 @@ class Habitual(Grammar):
         self._more = np.zeros((1, count))  # nats for each part to play more in this bar
         self._pitch = np.full((1, count), -1)
         self._lowest = np.full((1, count), len(PITCH))  # in the bar
+        self._lines = Lines(sheet) if habits.is_score else None
         # The highest pitch of the part at its position, and how many notes it has there.
         self._highest, self._notes = np.full(1, -1), np.zeros(1, np.int64)
         # Notes of each instrument in the second to fourth, and in the fifth beats of new pieces in 5/4.
@@ -194,6 +196,8 @@ class Habitual(Grammar):
         self._more[row] = self._amounts(row)
         self._now[row], self._count[row], self._chord[row] = False, 0, 0
         self._lowest[row], self._chords_now[row] = len(PITCH), -1
+        if self._lines:
+            self._lines.begin_bar(row)
         self._part[row] = self._pending[row] = self._at[row] = -1
 
     def _go_home(self, row: int, nats: np.ndarray) -> None:
@@ -248,6 +252,9 @@ class Habitual(Grammar):
         if part < 0:
             return
         if PITCH.start <= token < PITCH.stop:
+            if self._lines:
+                length, begins = int(LENGTHS[self._length[row]]), not self._now[row, part, at]
+                self._lines.add(row, part, at, length, token - PITCH.start, begins=begins)
             self._lowest[row, part] = min(self._lowest[row, part], token - PITCH.start)
             self._chords_now[row, part, at, self._notes[row] % TONES] = token - PITCH.start
         if CHORD.start <= token < CHORD.stop:
@@ -351,7 +358,7 @@ class Habitual(Grammar):
             nats[PITCH.start : PITCH.stop] += np.float32(min(more, 0) / 2)
 
     def _what(self, row: int, part: int, nats: np.ndarray) -> None:
-        """Keep a part to what is usual, in its range and from leaping, and the chords in their form."""
+        """Keep a part to what is usual, its range, line and leaps, and the chords in their form."""
         habits, at = self._habits, int(self._at[row])
         if habits.parts[part] == HARMONY:
             expected = self._chords[row, habits.form - 1, at] if habits.form else 0
@@ -380,6 +387,8 @@ class Habitual(Grammar):
             against = np.float32(min(habits.strict * np.ceil(low), FARTHEST))
             nats[AT.start : AT.stop] -= against
             nats[LEAVING] -= against
+        if self._lines:
+            self._lines.add_to(nats, row, part, at, begins=not self._now[row, part, at])
         last, allowed = self._pitch[row, part], LEAPS * habits.leaps[part]
         leaps, moves = self._leaps[row, part], self._moves[row, part]
         if last >= 0 and habits.leaps[part] < 1 and leaps >= allowed * (moves + 1) + SPARE:

@@ -28,9 +28,9 @@ from tokenization.ensemble.tokens import (
 SURE = 2.0  # nats of odds up to which nothing is said
 MOST = 4.0  # nats
 MOST_AT_ONCE = 12  # notes
-# Nats against each level of loudness beyond a share of the deviation of given notes from the usual level of their step,
-# and the least deviation.
-PER_LEVEL, WITHIN, LEAST = 0.5, 1.0, 0.5
+# Nats against each level of loudness beyond so many deviations of given notes from the usual level of their step, and
+# the least deviation.
+PER_LEVEL, WITHIN, LEAST = 0.375, 1.5, 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
