@@ -25,7 +25,7 @@ import numpy as np
 
 from musicgen.generation.batch import Batch, Network, Prefix
 from musicgen.generation.request import Job, Order, Row, Stage
-from musicgen.generation.rules import add_to, harmony_is_free
+from musicgen.generation.rules import add_to, limit_of_chords
 from musicgen.generation.sampling import Draws
 
 WINDOW = 256  # tokens of a prompt that are read before others get a step
@@ -88,9 +88,9 @@ class JointDraw:
         logits = [row.prefixes[0].state.logits_at for row in self.rows]
         unguided = [row.twin.state.logits_at if row.twin else 0 for row in self.rows]
         uniforms = np.array([row.random.random() for row in self.rows])
-        unlimited = np.array([harmony_is_free(row.prefixes[0].recall) for row in self.rows])
-        unlimited &= allowed[:, self._chords].any(axis=1)
-        tokens = self._draws.draw(logits, unguided, bias, uniforms, unlimited)
+        limits = np.array([limit_of_chords(row.prefixes[0].recall) for row in self.rows])
+        limits[~allowed[:, self._chords].any(axis=1)] = 1
+        tokens = self._draws.draw(logits, unguided, bias, uniforms, limits)
         if (damaged := tokens < 0).any():
             ended += self.keep(~damaged)
             for row in ended[-int(damaged.sum()) :]:

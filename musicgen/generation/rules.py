@@ -91,9 +91,16 @@ def music_of(sequence: Recall) -> str:
     return sequence.music
 
 
-def harmony_is_free(sequence: Recall | None) -> bool:
-    """Return whether rare chords are left possible: without them, the harmony of scores and bands stands still."""
-    return sequence is not None and sequence.given >= 0 and music_of(sequence) != PERFORMANCE
+# The factor of min-p where chords can come: with all of it, the harmony of bands stands still; with none, that of
+# scores wanders.
+LIMIT_OF_CHORDS = {PERFORMANCE: 1.0, SCORE: 0.3, BAND: 0.0}
+
+
+def limit_of_chords(sequence: Recall | None) -> float:
+    """Return the factor of min-p where chords can come."""
+    if sequence is None or sequence.given < 0:
+        return 1.0
+    return LIMIT_OF_CHORDS[music_of(sequence)]
 
 
 def _parts(sequence: Recall, ids: np.ndarray) -> dict[bytes, bytes]:
@@ -165,10 +172,9 @@ NO_HITS = np.zeros(0, np.int64)
 
 
 def keep_the_drums(sequence: Recall) -> Nats:
-    """Avoid what would break the pattern of the drums."""
+    """Avoid what would break the pattern of the drums; fills are kept, however little is recalled."""
     if (broken := breaking(sequence)) is not None:
-        nats = FILL_PENALTY if sequence.expected[2] else PENALTY
-        yield broken, -nats * sequence.strength
+        yield broken, -(FILL_PENALTY if sequence.expected[2] else PENALTY * sequence.strength)
 
 
 def breaking(sequence: Recall) -> np.ndarray | None:

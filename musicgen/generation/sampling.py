@@ -169,19 +169,18 @@ class Draws:
 
     def draw(
         self, logits: Sequence[int], unguided: Sequence[int], bias: np.ndarray, uniforms: np.ndarray,
-        unlimited: np.ndarray | None = None,
+        limits: np.ndarray | None = None,
     ) -> np.ndarray:  # fmt: skip
         """Draw a token for each row: (B,) addresses of logits, (B, V) of bias and (B,) in [0, 1) → (B,).
 
-        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next. Min-p
-        does not hold in `unlimited` rows, (B,) bool. The token is −1 if nothing can come, and −2 if logits are not
-        finite.
+        `unguided` are the addresses of the twins' logits, 0 for none. The bias is −∞ for what cannot come next.
+        `limits` are factors of min-p, (B,). The token is −1 if nothing can come, and −2 if logits are not finite.
         """
         count, placed = len(logits), self._kernel.place(bias.astype(np.float32, copy=False))
         draws = np.repeat(self._same, count)
         draws["logits"], draws["unguided"], draws["uniform"] = logits, unguided, uniforms
-        if unlimited is not None:
-            draws["min_p"][unlimited] = 0
+        if limits is not None:
+            draws["min_p"] *= limits
         draws["bias"] = placed.address + 4 * self._vocabulary * np.arange(count)
         given, found = self._kernel.place(draws), self._kernel.take(4 * count)
         self._kernel.call("draw", count, given.address, found.address)

@@ -19,7 +19,7 @@ NOTHING_ALLOWED, NOT_FINITE = -1, -2
 
 def drawn(
     logits: np.ndarray, uniforms: Any, sampling: Sampling, *, allowed: Any = True, kinds: Kinds | None = None,
-    unguided: np.ndarray | None = None, added: Any = 0, unlimited: Any = None,
+    unguided: np.ndarray | None = None, added: Any = 0, limits: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Return what the kernel draws: (B, V), (B,) → (B,)."""
     bias = np.where(allowed, np.broadcast_to(np.float32(added), logits.shape), np.float32(-np.inf))
@@ -30,7 +30,7 @@ def drawn(
     draws = Draws(tools(), logits.shape[1], sampling, kinds)
     twins = [span.address for span in without] or [0] * len(logits)
     at = [span.address for span in placed]
-    return draws.draw(at, twins, bias, np.asarray(uniforms), unlimited)
+    return draws.draw(at, twins, bias, np.asarray(uniforms), limits)
 
 
 def shares(logits: np.ndarray, sampling: Sampling, **more: Any) -> np.ndarray:
@@ -91,10 +91,13 @@ def test_the_kernel_draws_the_tokens_of_the_reference(
     assert near <= 2
 
 
-def test_min_p_does_not_hold_in_unlimited_rows():
-    last = np.full(2, 1 - 2**-53)  # draws the last token that is possible
-    found = drawn(LOGITS[[0, 0]], last, Sampling(min_p=0.6), unlimited=np.array([False, True]))
-    assert found.tolist() == [0, 3]
+def test_min_p_has_a_factor_in_each_row():
+    last = np.full(3, 1 - 2**-53)  # draws the last token that is possible
+    found = drawn(LOGITS[[0, 0, 0]], last, Sampling(min_p=0.6), limits=np.array([1, 0.5, 0]))
+    least = [1, 0.5, 0]
+    chances = np.exp(LOGITS[0] - LOGITS[0].max())
+    assert found.tolist() == [np.flatnonzero(chances >= 0.6 * one)[-1] for one in least]
+    assert len({*found.tolist()}) == len(least)
 
 
 def test_temperature_sharpens_the_softmax():
