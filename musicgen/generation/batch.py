@@ -100,7 +100,8 @@ class Batch:
     def _strength(self, wanted: Order) -> float:
         """Return how strongly a request recalls."""
         assert self._roles is not None
-        goes_on = self._roles.bar in wanted.ids and not wanted.elsewhere and not wanted.sources
+        has_bars = np.count_nonzero(wanted.ids == self._roles.bar) > 1  # a new one is the last
+        goes_on = has_bars and not wanted.elsewhere and not wanted.sources
         is_band = goes_on and self._roles.drums in wanted.ids
         return wanted.request.sampling.recall * (RECALL_OF_BANDS if is_band else 1)
 

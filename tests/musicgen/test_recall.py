@@ -1,6 +1,8 @@
 """Recall: its guesses for known bars, against plain Python, and independent of later tokens."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,9 @@ import torch
 
 from musicgen import recall
 from musicgen.generation import rules
+from musicgen.generation.batch import RECALL_OF_BANDS, Batch
+from musicgen.generation.request import Order, Request
+from musicgen.generation.sampling import Sampling
 from musicgen.guesses import GuessEmbedding, recall_roles
 from musicgen.parts import RecallConfig
 from musicgen.recall import PLAN_LEVELS, Recall
@@ -384,23 +389,44 @@ def test_parts_that_repeat_themselves_exactly_and_drums_are_not_varied(past, par
 
 
 @pytest.mark.parametrize(
-    ("given", "lengths", "drums", "nats", "is_free"),
+    ("given", "lengths", "drums", "nats", "music"),
     [
-        (0, 1, "", rules.NAMED_BOOST[2] + rules.ALONE, False),  # without a prompt
-        (9, 1, "", rules.NAMED_BOOST[1], True),  # a score
-        (9, 9, "", rules.NAMED_BOOST[2], False),  # a performance
-        (9, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2], True),  # a band
+        (0, 1, "", rules.NAMED_BOOST[2] + rules.ALONE, rules.PERFORMANCE),  # without a prompt
+        (9, 1, "", rules.NAMED_BOOST[1], rules.SCORE),
+        (9, 9, "", rules.NAMED_BOOST[2], rules.PERFORMANCE),
+        (9, 1, "drums at_0 drum_36", rules.NAMED_BOOST[2], rules.BAND),
     ],
 )
-def test_notes_vary_most_without_a_prompt_and_not_in_scores(given, lengths, drums, nats, is_free):
-    """Min-p does not limit the chords of scores and bands."""
+def test_notes_vary_most_without_a_prompt_and_not_in_scores(given, lengths, drums, nats, music):
+    """Min-p limits the chords of performances, of scores a little, and of bands not at all."""
     one, names = RECALL.begin(), [name for name in VOCABULARY.names if name.startswith("length_")]
     past = (f"bar piano at_0 {names[n % lengths]} pitch_{40 + n} {drums} " for n in range(9))
     one.take(ids(f"begin piano {''.join(past)} {BAR} bar return_1 piano at_0"))
     one.given = given
     one.take(ids("length_24 loudness_8"))
     assert boost(one) == ("pitch_60", nats)
-    assert rules.harmony_is_free(one) == is_free
+    assert rules.limit_of_chords(one) == rules.LIMIT_OF_CHORDS[music]
+    assert list(rules.LIMIT_OF_CHORDS.values()) == sorted(rules.LIMIT_OF_CHORDS.values())[::-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "share"),
+    [
+        ("begin piano drums " + BAR + "bar", {}, RECALL_OF_BANDS),
+        ("begin piano " + BAR + "bar", {}, 1),  # no band
+        ("begin piano drums bar", {}, 1),  # a new piece, of which only the head has drums
+        ("begin piano drums " + BAR + "bar", {"sources": {1: 0}}, 1),  # a return is asked for
+    ],
+)
+def test_bands_that_go_on_recall_less(text, how, share):
+    config = SimpleNamespace(
+        recall=CONFIG, vocabulary_size=SIZE, position=SimpleNamespace(check=lambda length: None)
+    )
+    network: Any = SimpleNamespace(config=config, kernel=RECALL.kernel, begin=lambda seed: None)
+    asked = Request(sampling=Sampling(recall=0.5))
+    found = Batch(network).begin(Order(request=asked, ids=ids(text), grammar=None, **how))
+    assert found.recall is not None
+    assert found.recall.strength == 0.5 * share
 
 
 def test_replaced_bars_are_not_recalled() -> None:
