@@ -1,10 +1,10 @@
-"""Lines of scores go on with figures that they had, at any pitch, and repeat and clash no more than they did."""
+"""Lines of scores go on with figures that they had, at any pitch, and repeat, cross and clash no more than they did."""
 
 import numpy as np
 import pytest
 
 from tests.tokenization.ensemble.test_habits import LANGUAGE, nats, write
-from tokenization.ensemble.lines import CLASHING, FIGURE, PAST, REPEATING, next_of
+from tokenization.ensemble.lines import CLASHING, CROSSING, FIGURE, PAST, REPEATING, next_of
 from tokenization.ensemble.tokens import PITCH, VOCABULARY
 from tokenization.grammar import Grammar
 
@@ -74,14 +74,18 @@ def test_notes_are_repeated_no_more_than_before():
     assert pitches(found)[60] - pitches(found)[59] == first - REPEATING
 
 
-def test_notes_clash_no_more_than_before_and_only_with_what_sounds():
-    together, alone = (going_on(*STILL) for _ in range(2))
+CROSSED = "60 64 62 65|55 52 53 50", "53 52 54 50|60 64 62 65"
+
+
+@pytest.mark.parametrize(("given", "crossing"), [(STILL, CROSSING), (CROSSED, 0)])
+def test_notes_clash_and_cross_no_more_than_before_and_only_what_sounds(given, crossing):
+    together, alone = (going_on(*given) for _ in range(2))
     write(together, "violin", "at_0", "length_24", "loudness_8", "pitch_60", "at_24", "pitch_64")
     for found in (together, alone):
         write(found, "violin", "voice_2", "at_0", "length_24", "loudness_8", "pitch_61", "at_24")
-    against = pitches(alone) - pitches(together)  # C and C sharp have clashed, and E sounds
-    assert np.flatnonzero(against).tolist() == [n for n in range(128) if n % 12 in (3, 5)]
-    assert against.max() == pytest.approx(CLASHING)
+    pitch = np.arange(128)  # C and C sharp have clashed, and E sounds
+    wanted = CLASHING * np.isin(pitch % 12, (3, 5)) + crossing * (pitch >= 64)
+    np.testing.assert_allclose(pitches(alone) - pitches(together), wanted, atol=1e-5)
 
 
 def test_the_lines_of_rows_stay_apart():
