@@ -20,6 +20,10 @@ from musicgen.generation.request import Order
 from musicgen.kernel.host import Kernel
 from musicgen.recall import Recall, RecallRoles, take_each
 
+# The strength of recall in a band that goes on. At full strength, it repeats itself more than bands do, and its harmony
+# stands still.
+RECALL_OF_BANDS = 0.6
+
 
 class NetworkState(Protocol):
     """The state of a network after a sequence."""
@@ -37,11 +41,6 @@ class NetworkState(Protocol):
     def copy(self) -> Self:
         """Return a state that continues independently."""
         ...
-
-
-# The strength of recall in a band that goes on. At full strength, it repeats itself more than bands do, and its harmony
-# stands still.
-RECALL_OF_BANDS = 0.6
 
 
 class Network(Protocol):

@@ -91,7 +91,7 @@ class Order:
     sources: Mapping[int, int] = field(default_factory=dict)
     varies: bool = False  # whether such returns are varied, as those of songs are
     kinds: Kinds | None = None  # of tokens, for sampling by kind
-    chords: tuple[int, ...] = ()  # tokens of chords that rules can free of min-p
+    chords: tuple[int, ...] = ()  # tokens of chords, for which rules scale min-p
     guiding: tuple[int, ...] = ()  # tokens whose effect is scaled by `Sampling.guidance`
     choice: Choice | None = None  # None if each row is a take of its own
 
